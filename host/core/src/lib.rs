@@ -1,0 +1,36 @@
+//! Thought: the loop, one session's tree, tool dispatch, context. Functions over ports; no IO, no clock, no environment.
+//!
+//! Read `run` first: it is the loop, whole. `dispatch` is the one path of every tool call, `projection` what the model sees of a
+//! session, `session` and `tree` how a session is kept, `ports` what all of them need from the world.
+
+mod batch;
+mod canonical;
+mod coerce;
+mod dispatch;
+mod line;
+mod mailbox;
+mod outbox;
+mod ports;
+mod projection;
+mod reply;
+mod run;
+mod schema;
+mod scope;
+mod session;
+mod tree;
+
+pub use canonical::{NotExact, canonical_json, parse_strict};
+pub use dispatch::{CANCEL_GRACE, CanonicalCall, Dispatched, Dispatcher, Prepared, RESULT_TEXT_LIMIT_BYTES};
+pub use line::{LINE_LIMIT_BYTES, LineFault};
+pub use mailbox::{Mailbox, MailboxFull, QUEUE_MESSAGES};
+pub use outbox::{FACE_QUEUE_EVENTS, Inbox, Outbox};
+pub use ports::{
+    AskedQuestion, CallOutcome, Clock, Decision, FailureKind, Fault, Filtered, Hooks, Judgement, Model, ModelCard,
+    ModelEvent, ModelFailure, ModelRequest, OfferedTool, Person, Spool, Stop, Store, StoreError, Tools, Verdict,
+};
+pub use projection::{Projection, PromptState};
+pub use run::{Agent, RetryLaw, RunEnd};
+pub use schema::{Schema, SchemaError};
+pub use scope::{CallScope, Progress, RunFacts};
+pub use session::{Session, SessionError};
+pub use tree::{Diagnostic, LoadedTree, ReadError, TreeReader};

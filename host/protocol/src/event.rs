@@ -1,0 +1,247 @@
+//! Events: what a session tells every face. The JSON face prints each as one line.
+
+use crate::{Content, Entry, Message, ToolCall, ToolOutput, ToolResultMessage, Usage};
+use serde::Serialize;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// What happened. Names and payloads are pi's, except for the last four.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum Event {
+    /// A run began.
+    AgentStart,
+    /// A turn began.
+    TurnStart,
+    /// A message began: the user's and results whole, the model's empty.
+    MessageStart {
+        /// The message.
+        message: Arc<Message>,
+    },
+    /// A piece of the model's message.
+    MessageUpdate {
+        /// Tokens so far.
+        usage: Usage,
+        /// The piece.
+        assistant_message_event: AssistantDelta,
+    },
+    /// A message is complete.
+    MessageEnd {
+        /// The message.
+        message: Arc<Message>,
+    },
+    /// A call is about to be judged and run.
+    ToolExecutionStart {
+        /// The call.
+        tool_call_id: String,
+        /// The tool.
+        tool_name: String,
+        /// What the model sent.
+        args: Value,
+    },
+    /// A call's partial output; the newest replaces the one before.
+    ToolExecutionUpdate {
+        /// The call.
+        tool_call_id: String,
+        /// The tool.
+        tool_name: String,
+        /// What the model sent.
+        args: Value,
+        /// The output so far.
+        partial_result: ToolResultView,
+    },
+    /// A call is over.
+    ToolExecutionEnd {
+        /// The call.
+        tool_call_id: String,
+        /// The tool.
+        tool_name: String,
+        /// What it gave.
+        result: ToolResultView,
+        /// It failed, or never ran.
+        is_error: bool,
+        /// Wall time in milliseconds; none where nothing ran.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        duration_ms: Option<u64>,
+    },
+    /// A turn is over.
+    TurnEnd {
+        /// The model's message.
+        message: Arc<Message>,
+        /// The results, in the order the calls were asked.
+        tool_results: Vec<Arc<Message>>,
+    },
+    /// A run is over.
+    AgentEnd {
+        /// All that the run added.
+        messages: Vec<Arc<Message>>,
+        /// The host will try again.
+        will_retry: bool,
+    },
+    /// Nothing more happens by itself.
+    AgentSettled {
+        /// The user or the host stopped the run.
+        aborted: bool,
+    },
+    /// Messages wait.
+    QueueUpdate {
+        /// For after the present turn's tools.
+        steering: Vec<String>,
+        /// For when the agent would stop.
+        follow_up: Vec<String>,
+    },
+    /// An entry that is no message was appended.
+    EntryAppended {
+        /// The entry.
+        entry: Arc<Entry>,
+    },
+    /// A failed request will be tried again.
+    AutoRetryStart {
+        /// From 1.
+        attempt: u32,
+        /// How many there are.
+        max_attempts: u32,
+        /// The wait before it.
+        delay_ms: u64,
+        /// What failed.
+        error_message: String,
+    },
+    /// Trying again is over.
+    AutoRetryEnd {
+        /// It worked.
+        success: bool,
+        /// The last attempt.
+        attempt: u32,
+        /// What failed last.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        final_error: Option<String>,
+    },
+    /// A gate asked or denied. Pith's own.
+    GateVerdict {
+        /// The call.
+        tool_call_id: String,
+        /// The tool.
+        tool_name: String,
+        /// The gate's plugin.
+        plugin: String,
+        /// What it said.
+        verdict: VerdictKind,
+        /// In its words, whole.
+        reason: String,
+    },
+    /// A plugin failed; its call was lost, the session goes on. Pith's own.
+    PluginFault {
+        /// The plugin.
+        plugin: String,
+        /// The export that was called.
+        export: String,
+        /// What happened, and which limit, if one was reached.
+        cause: String,
+    },
+    /// A plugin asked for what it was not granted. Pith's own.
+    GrantMissing {
+        /// The plugin.
+        plugin: String,
+        /// The capability, in the text form of grants.
+        capability: String,
+    },
+    /// Something that people should know and nothing above says. Pith's own.
+    Notice {
+        /// One sentence.
+        message: String,
+    },
+}
+
+/// A gate's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VerdictKind {
+    /// A person decides.
+    Ask,
+    /// Nothing runs.
+    Deny,
+}
+
+/// A piece of the model's message.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AssistantDelta {
+    /// What kind, and its data.
+    #[serde(flatten)]
+    pub delta: Delta,
+}
+
+/// Pieces of a model's message. `content_index` counts blocks from 0, in the order in which they began.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+#[allow(missing_docs)]
+pub enum Delta {
+    TextStart {
+        content_index: usize,
+    },
+    TextDelta {
+        content_index: usize,
+        delta: String,
+    },
+    TextEnd {
+        content_index: usize,
+        content: String,
+    },
+    ThinkingStart {
+        content_index: usize,
+    },
+    ThinkingDelta {
+        content_index: usize,
+        delta: String,
+    },
+    ThinkingEnd {
+        content_index: usize,
+        content: String,
+    },
+    #[serde(rename = "toolcall_start")]
+    ToolCallStart {
+        content_index: usize,
+        id: String,
+        tool_name: String,
+    },
+    #[serde(rename = "toolcall_delta")]
+    ToolCallDelta {
+        content_index: usize,
+        delta: String,
+    },
+    #[serde(rename = "toolcall_end")]
+    ToolCallEnd {
+        content_index: usize,
+        tool_call: ToolCall,
+    },
+}
+
+/// A result as events show it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResultView {
+    /// For the model.
+    pub content: Vec<Content>,
+    /// For scripts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured_content: Option<Value>,
+    /// For views.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+}
+
+impl From<&ToolOutput> for ToolResultView {
+    fn from(output: &ToolOutput) -> Self {
+        Self {
+            content: output.content.clone(),
+            structured_content: output.structured.clone(),
+            details: output.details.clone(),
+        }
+    }
+}
+
+impl From<&ToolResultMessage> for ToolResultView {
+    fn from(message: &ToolResultMessage) -> Self {
+        Self { content: message.content.clone(), structured_content: None, details: message.details.clone() }
+    }
+}

@@ -1,0 +1,119 @@
+//! Models: how they are named, how hard they think, what they used.
+
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// `provider/id`, such as `anthropic/claude-x` or `openai/org/model`: the provider is what stands before the first slash.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ModelRef {
+    /// `anthropic`, `openai`, `scripted` or a plugin's.
+    pub provider: String,
+    /// The provider's own id.
+    pub id: String,
+}
+
+/// A text that is not `provider/id`.
+#[derive(Debug, thiserror::Error)]
+#[error("a model is named PROVIDER/ID, such as anthropic/claude-sonnet-4-5, not {0:?}")]
+pub struct InvalidModelRef(pub String);
+
+impl FromStr for ModelRef {
+    type Err = InvalidModelRef;
+
+    fn from_str(text: &str) -> Result<Self, InvalidModelRef> {
+        match text.split_once('/') {
+            Some((provider, id)) if !provider.is_empty() && !id.is_empty() => {
+                Ok(Self { provider: provider.to_owned(), id: id.to_owned() })
+            }
+            _ => Err(InvalidModelRef(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for ModelRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.provider, self.id)
+    }
+}
+
+/// How hard a model is asked to think.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ThinkingLevel {
+    /// Not at all.
+    #[default]
+    Off,
+    /// 1,024 tokens.
+    Minimal,
+    /// 2,048 tokens.
+    Low,
+    /// 8,192 tokens.
+    Medium,
+    /// 16,384 tokens.
+    High,
+    /// More, where a model has it.
+    Xhigh,
+    /// The most that a model has.
+    Max,
+}
+
+impl ThinkingLevel {
+    /// The name in files and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Xhigh => "xhigh",
+            Self::Max => "max",
+        }
+    }
+}
+
+/// Tokens of one reply, and what they cost in US dollars (0 where the price is unknown).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Usage {
+    /// Read afresh.
+    pub input: u64,
+    /// Written, thoughts included.
+    pub output: u64,
+    /// Read from the provider's cache.
+    pub cache_read: u64,
+    /// Written into the provider's cache.
+    pub cache_write: u64,
+    /// Of `output`, thoughts; where the provider says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<u64>,
+    /// All four.
+    pub total_tokens: u64,
+    /// US dollars.
+    pub cost: Cost,
+}
+
+/// US dollars.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Cost {
+    /// For `Usage::input`.
+    pub input: f64,
+    /// For `Usage::output`.
+    pub output: f64,
+    /// For `Usage::cache_read`.
+    pub cache_read: f64,
+    /// For `Usage::cache_write`.
+    pub cache_write: f64,
+    /// All four.
+    pub total: f64,
+}
+
+impl Usage {
+    /// Sets `total_tokens` from its parts.
+    pub fn totalled(mut self) -> Self {
+        self.total_tokens =
+            self.input.saturating_add(self.output).saturating_add(self.cache_read).saturating_add(self.cache_write);
+        self
+    }
+}

@@ -1,0 +1,1 @@
+//! House: config, paths, stores, resources, wiring; the library that people embed.
