@@ -1,0 +1,468 @@
+//! A child process and its whole group: started apart, read without waiting for its daemons, killed and reaped with the handle.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::io::{self, PipeReader};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+use std::time::Duration;
+
+use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
+use rustix::process::{Pid, Signal};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::harden::seal_descriptors;
+use crate::process::{CHUNK_BYTES, Chunk, Command, Exit, ProcessError, STDIN_PENDING_BYTES};
+use crate::spool::SpoolFile;
+
+/// After the program's own end a pipe that somebody else still holds is read until it was silent this long.
+pub const DRAIN_IDLE: Duration = Duration::from_millis(100);
+/// The most that such reading may last, however busy the pipe is.
+pub const DRAIN_LIMIT: Duration = Duration::from_secs(2);
+/// The most that is read so, in bytes: whatever the program itself left in its pipes fits in.
+pub const DRAIN_LIMIT_BYTES: usize = 2 * 1024 * 1024;
+/// How long a killed program may take to become reapable before that is left to the runtime.
+const REAP_LIMIT: Duration = Duration::from_secs(1);
+
+/// A running program. Dropping it kills its whole process group; background jobs that it left included, if they stayed in the group.
+#[derive(Debug)]
+pub struct Child {
+    inner: Box<dyn ChildWrapper>,
+    /// Also its group's and its session's number. Not reaped before the handle goes (on Linux), so the number is nobody else's.
+    pid: Pid,
+    watch: Watch,
+    stdin: Option<pipe::Sender>,
+    stdin_pending: VecDeque<u8>,
+    stdin_open: bool,
+    stdout: Option<Pipe>,
+    stderr: Option<Pipe>,
+    deadline: Option<Instant>,
+    timed_out: bool,
+    killed: bool,
+    ended: Option<Ended>,
+    /// The pipes are closed; nothing but the exit comes any more.
+    over: bool,
+    reaped: bool,
+}
+
+#[derive(Debug)]
+struct Pipe {
+    reader: pipe::Receiver,
+    buffer: Box<[u8]>,
+}
+
+#[derive(Debug)]
+struct Ended {
+    code: Option<i32>,
+    signal: Option<i32>,
+    at: Instant,
+    last_chunk: Instant,
+    drained_bytes: usize,
+}
+
+/// How the program's end is noticed.
+#[derive(Debug)]
+enum Watch {
+    /// Without reaping it: its number stays taken while its group may have to be killed.
+    #[cfg(target_os = "linux")]
+    Pidfd(tokio::io::unix::AsyncFd<OwnedFd>),
+    /// By reaping it.
+    Wait,
+}
+
+#[derive(Clone, Copy)]
+enum Stream {
+    Stdout,
+    Stderr,
+}
+
+enum Event {
+    Ended(io::Result<(Option<i32>, Option<i32>)>),
+    Deadline,
+    Fed(io::Result<usize>),
+    Read(Stream, io::Result<usize>),
+    Quiet,
+    WaitOver,
+}
+
+impl Child {
+    /// Starts a program. Needs a tokio runtime with IO and time.
+    ///
+    /// Errors: `Invalid`, `Folder`, `Spawn`, `Io` (no descriptors left for pipes).
+    pub fn spawn(command: Command) -> Result<Self, ProcessError> {
+        check(&command)?;
+        let (stdout, out_end) = io::pipe()?;
+        let (stderr, err_end) = if command.merge_stderr {
+            (None, out_end.try_clone()?)
+        } else {
+            let (reader, writer) = io::pipe()?;
+            (Some(reader), writer)
+        };
+        let has_stdin = command.stdin_open || !command.stdin.is_empty();
+        let (stdin, in_end) = if has_stdin {
+            let (reader, writer) = io::pipe()?;
+            (Some(pipe::Sender::from_owned_fd(writer.into())?), Stdio::from(reader))
+        } else {
+            (None, Stdio::null())
+        };
+        let stdout = Pipe::new(stdout)?;
+        let stderr = stderr.map(Pipe::new).transpose()?;
+
+        let mut start = tokio::process::Command::new(&command.program);
+        start.args(&command.args).current_dir(&command.cwd).env_clear().envs(command.env);
+        start.stdin(in_end).stdout(out_end).stderr(err_end);
+        // What a library opened without close-on-exec since the start.
+        seal_descriptors();
+        let deadline = command.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let spawned = CommandWrap::from(start).wrap(ProcessSession).spawn();
+        // The group's wrapper waits for the whole group; a daemon must not hang us, so only the program itself is waited for.
+        let inner = spawned.map_err(|source| ProcessError::Spawn { program: command.program, source })?.into_inner();
+        let pid = inner.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let pid = pid.ok_or_else(|| io::Error::other("a child without a number"))?;
+        forbid_core(pid);
+        Ok(Self {
+            inner,
+            pid,
+            watch: Watch::new(pid),
+            stdin,
+            stdin_pending: command.stdin.into(),
+            stdin_open: command.stdin_open,
+            stdout: Some(stdout),
+            stderr,
+            deadline,
+            timed_out: false,
+            killed: false,
+            ended: None,
+            over: false,
+            reaped: false,
+        })
+    }
+
+    /// The program's process number, which is its group's and its session's too.
+    pub fn id(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// The next piece of output; [`Chunk::Exit`] after the last, again and again. Feeds standard input and keeps the timeout
+    /// meanwhile: both happen only while somebody waits here. May be dropped at any time without losing output.
+    ///
+    /// Errors: `Limit` (nothing came within `wait`), `Io`.
+    pub async fn next(&mut self, wait: Option<Duration>) -> Result<Chunk, ProcessError> {
+        let until = wait.and_then(|wait| Instant::now().checked_add(wait));
+        loop {
+            if self.is_drained() {
+                self.close_pipes();
+            }
+            if let (true, Some(ended)) = (self.over, &self.ended) {
+                return Ok(Chunk::Exit(Exit {
+                    code: ended.code,
+                    signal: ended.signal,
+                    timed_out: self.timed_out,
+                    spool: None,
+                }));
+            }
+            match self.event(until).await {
+                Event::Ended(status) => {
+                    let ((code, signal), now) = (status?, Instant::now());
+                    self.ended = Some(Ended { code, signal, at: now, last_chunk: now, drained_bytes: 0 });
+                }
+                Event::Deadline => {
+                    self.deadline = None;
+                    self.timed_out = true;
+                    self.kill();
+                }
+                Event::Fed(Ok(count)) => self.fed(count),
+                // The child does not want it.
+                Event::Fed(Err(_)) => self.drop_stdin(),
+                Event::Read(stream, Ok(count)) if count > 0 => return Ok(self.chunk(stream, count)),
+                Event::Read(stream, _) => *self.pipe(stream) = None,
+                Event::Quiet => match self.read_now() {
+                    Some((stream, count)) => return Ok(self.chunk(stream, count)),
+                    None => self.close_pipes(),
+                },
+                Event::WaitOver => {
+                    let there = self.read_now();
+                    return there.map(|(stream, count)| self.chunk(stream, count)).ok_or(ProcessError::Limit);
+                }
+            }
+        }
+    }
+
+    /// Gives more to standard input. Does not wait: what the pipe does not take is fed by [`Child::next`].
+    ///
+    /// Errors: `StdinClosed`; `Limit` where more than [`STDIN_PENDING_BYTES`] would wait, nothing of `bytes` is taken then.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), ProcessError> {
+        let Some(stdin) = self.stdin.as_ref().filter(|_| self.stdin_open) else {
+            return Err(ProcessError::StdinClosed);
+        };
+        if self.stdin_pending.len().saturating_add(bytes.len()) > STDIN_PENDING_BYTES {
+            return Err(ProcessError::Limit);
+        }
+        self.stdin_pending.extend(bytes);
+        // Past tokio's idea of readiness, which is only as fresh as its last turn.
+        match rustix::io::write(stdin, self.stdin_pending.as_slices().0) {
+            Ok(count) => self.fed(count),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(_) => {
+                self.drop_stdin();
+                return Err(ProcessError::StdinClosed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends standard input after what was given so far.
+    pub fn close_stdin(&mut self) {
+        self.stdin_open = false;
+        self.fed(0);
+    }
+
+    /// Kills the whole process group, at once and for good. The exit still comes from [`Child::next`].
+    pub fn kill(&mut self) {
+        self.killed = true;
+        // Gone already is as good.
+        let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
+    }
+
+    /// Kills the group and reaps the program: at most about a second. A drop does the same without waiting.
+    pub async fn close(mut self) {
+        self.kill();
+        self.close_pipes();
+        // Longer than the limit only in an uninterruptible system call; then the drop leaves it to the runtime.
+        self.reaped = timeout(REAP_LIMIT, self.inner.wait()).await.is_ok();
+    }
+
+    /// Leaves it running in the care of the task that polls this: its output goes to `spool`, until it ends or `cancel` ends it.
+    /// Its timeout still counts. Standard input is closed.
+    pub async fn detached(mut self, mut spool: SpoolFile, cancel: CancellationToken) -> Result<Exit, ProcessError> {
+        self.close_stdin();
+        let exit = loop {
+            let chunk = tokio::select! {
+                biased;
+                () = cancel.cancelled(), if !self.killed => {
+                    self.kill();
+                    continue;
+                }
+                chunk = self.next(None) => chunk?,
+            };
+            match chunk {
+                Chunk::Stdout(bytes) | Chunk::Stderr(bytes) => spool.append(&bytes),
+                Chunk::Exit(exit) => break exit,
+            }
+        };
+        self.close().await;
+        Ok(Exit { spool: Some(spool.path().to_path_buf()), ..exit })
+    }
+
+    async fn event(&mut self, until: Option<Instant>) -> Event {
+        let quiet_at = self.ended.as_ref().map(|ended| {
+            let limit = if self.killed { DRAIN_IDLE } else { DRAIN_LIMIT };
+            (ended.last_chunk + DRAIN_IDLE).min(ended.at + limit)
+        });
+        let has_ended = self.ended.is_some();
+        let deadline = self.deadline.filter(|_| !has_ended);
+        let feeds = self.stdin.is_some() && !self.stdin_pending.is_empty();
+        // In this order: a flood must hide neither the end nor the deadline, and what is there is read before time runs out.
+        tokio::select! {
+            biased;
+            status = self.watch.ended(self.pid, &mut self.inner), if !has_ended => Event::Ended(status),
+            () = reached(deadline) => Event::Deadline,
+            fed = feed(&self.stdin, self.stdin_pending.as_slices().0), if feeds => Event::Fed(fed),
+            (stream, read) = read_either(&mut self.stdout, &mut self.stderr) => Event::Read(stream, read),
+            () = reached(quiet_at) => Event::Quiet,
+            () = reached(until) => Event::WaitOver,
+        }
+    }
+
+    fn pipe(&mut self, stream: Stream) -> &mut Option<Pipe> {
+        match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        }
+    }
+
+    fn chunk(&mut self, stream: Stream, count: usize) -> Chunk {
+        if let Some(ended) = &mut self.ended {
+            ended.last_chunk = Instant::now();
+            ended.drained_bytes = ended.drained_bytes.saturating_add(count);
+        }
+        let bytes = self.pipe(stream).as_ref().and_then(|pipe| pipe.buffer.get(..count)).unwrap_or_default().to_vec();
+        match stream {
+            Stream::Stdout => Chunk::Stdout(bytes),
+            Stream::Stderr => Chunk::Stderr(bytes),
+        }
+    }
+
+    /// What lies in a pipe although tokio has not heard of it yet.
+    fn read_now(&mut self) -> Option<(Stream, usize)> {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            if let Some(pipe) = self.pipe(stream)
+                && let Ok(count @ 1..) = rustix::io::read(&pipe.reader, &mut pipe.buffer[..])
+            {
+                return Some((stream, count));
+            }
+        }
+        None
+    }
+
+    fn is_drained(&self) -> bool {
+        let pipes_closed = self.stdout.is_none() && self.stderr.is_none();
+        self.ended.as_ref().is_some_and(|ended| pipes_closed || ended.drained_bytes >= DRAIN_LIMIT_BYTES)
+    }
+
+    fn close_pipes(&mut self) {
+        self.over = true;
+        self.stdout = None;
+        self.stderr = None;
+        self.drop_stdin();
+    }
+
+    fn fed(&mut self, count: usize) {
+        self.stdin_pending.drain(..count.min(self.stdin_pending.len()));
+        if self.stdin_pending.is_empty() && !self.stdin_open {
+            self.stdin = None;
+        }
+    }
+
+    fn drop_stdin(&mut self) {
+        self.stdin = None;
+        self.stdin_pending = VecDeque::new();
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.kill();
+            // Often too early; dropped unreaped, tokio keeps it in its queue of orphans and reaps it at the next SIGCHLD.
+            let _ = self.inner.try_wait();
+        }
+    }
+}
+
+impl Watch {
+    #[cfg(target_os = "linux")]
+    fn new(pid: Pid) -> Self {
+        // Its successor is unsafe for the sake of types whose descriptor may change; an OwnedFd's cannot.
+        #[allow(deprecated)]
+        let register = |fd| tokio::io::unix::AsyncFd::with_interest(fd, tokio::io::Interest::READABLE);
+        let opened = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::NONBLOCK).map_err(io::Error::from);
+        let watched = opened.and_then(register);
+        watched.map_or(Self::Wait, Self::Pidfd)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn new(_pid: Pid) -> Self {
+        Self::Wait
+    }
+
+    /// Code and signal, once the program itself has ended.
+    async fn ended(&self, pid: Pid, inner: &mut Box<dyn ChildWrapper>) -> io::Result<(Option<i32>, Option<i32>)> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Pidfd(fd) => {
+                use rustix::process::{WaitId, WaitIdOptions, waitid};
+                let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+                loop {
+                    let mut ready = fd.readable().await?;
+                    if let Some(status) = waitid(WaitId::Pid(pid), options)? {
+                        return Ok((status.exit_status(), status.terminating_signal()));
+                    }
+                    ready.clear_ready();
+                }
+            }
+            Self::Wait => {
+                let _ = pid;
+                let status = inner.wait().await?;
+                Ok((status.code(), status.signal()))
+            }
+        }
+    }
+}
+
+impl Pipe {
+    fn new(reader: PipeReader) -> io::Result<Self> {
+        let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
+        Ok(Self { reader, buffer: vec![0; CHUNK_BYTES].into_boxed_slice() })
+    }
+}
+
+/// Both are asked in turn by chance: a flood on one does not starve the other.
+async fn read_either(stdout: &mut Option<Pipe>, stderr: &mut Option<Pipe>) -> (Stream, io::Result<usize>) {
+    tokio::select! {
+        read = read(stdout) => (Stream::Stdout, read),
+        read = read(stderr) => (Stream::Stderr, read),
+    }
+}
+
+async fn read(pipe: &mut Option<Pipe>) -> io::Result<usize> {
+    match pipe {
+        Some(pipe) => pipe.reader.read(&mut pipe.buffer).await,
+        None => pending().await,
+    }
+}
+
+async fn feed(stdin: &Option<pipe::Sender>, bytes: &[u8]) -> io::Result<usize> {
+    let Some(stdin) = stdin else { return pending().await };
+    loop {
+        stdin.writable().await?;
+        match stdin.try_write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            answer => return answer,
+        }
+    }
+}
+
+async fn reached(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => pending().await,
+    }
+}
+
+fn check(command: &Command) -> Result<(), ProcessError> {
+    let invalid = |reason| Err(ProcessError::Invalid { reason });
+    if !command.program.is_absolute() {
+        return invalid("the program's path is not absolute");
+    }
+    if !command.cwd.is_absolute() {
+        return invalid("the working folder is not absolute");
+    }
+    if command.args.iter().any(|arg| arg.as_bytes().contains(&0)) {
+        return invalid("an argument holds a NUL");
+    }
+    for (name, value) in &command.env {
+        if name.is_empty() || name.as_bytes().iter().any(|byte| matches!(byte, 0 | b'=')) {
+            return invalid("a variable's name is empty or holds '=' or a NUL");
+        }
+        if value.as_bytes().contains(&0) {
+            return invalid("a variable's value holds a NUL");
+        }
+    }
+    // Asked apart: the start itself says only "not found", of whichever.
+    let folder = |source| ProcessError::Folder { path: command.cwd.clone(), source };
+    if !std::fs::metadata(&command.cwd).map_err(folder)?.is_dir() {
+        return Err(folder(io::ErrorKind::NotADirectory.into()));
+    }
+    Ok(())
+}
+
+/// Where the process that embeds us did not call [`crate::harden_process`], the child at least loses its core dumps, from its first
+/// microseconds on.
+#[cfg(target_os = "linux")]
+fn forbid_core(pid: Pid) {
+    use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
+    let inherited = getrlimit(Resource::Core);
+    if (inherited.current, inherited.maximum) != (Some(0), Some(0)) {
+        // Fails only where the program is another user's (setuid), whose dumps the kernel forbids itself.
+        let _ = prlimit(Some(pid), Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn forbid_core(_pid: Pid) {}

@@ -1,0 +1,26 @@
+//! Hands: processes and their groups, spooled output, parallel file scan, the one opener of foreign paths.
+//!
+//! Depends on nothing else of ours. For Unix; Linux is what is tested. On Windows the crate is empty.
+#![cfg(unix)]
+
+mod child;
+mod harden;
+mod open;
+mod process;
+mod program;
+mod run;
+mod scan;
+mod spool;
+
+pub use child::{Child, DRAIN_IDLE, DRAIN_LIMIT, DRAIN_LIMIT_BYTES};
+pub use harden::{harden_process, seal_descriptors};
+pub use open::{Kind, OpenError, Root, open_regular, read_regular};
+pub use process::{CHUNK_BYTES, Chunk, Command, Exit, Output, ProcessError, STDIN_PENDING_BYTES};
+pub use program::{clean_environment, find_program};
+pub use run::{OnChunk, run};
+pub use scan::{
+    CONTEXT_LINES_MAX, ENTRIES_MAX, FILE_BYTES_MAX, GLOB_BYTES_MAX, GLOBS_MAX, Hit, IGNORE_BYTES_MAX, IGNORE_RULES_MAX,
+    LINE_BUFFER_BYTES_MAX, LINE_BYTES_MAX, OUTCOME_BYTES_MAX, Outcome, PATTERN_BYTES_MAX, PATTERN_COMPILED_BYTES_MAX,
+    Query, RESULTS_MAX, ROOTS_MAX, ScanError, THREADS_MAX, scan,
+};
+pub use spool::{SPOOL_LIMIT_BYTES, SpoolDir, SpoolFile};

@@ -1,0 +1,281 @@
+//! The scan on real trees: what it finds, in which order, what it never opens.
+
+use super::*;
+use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+struct Tree {
+    // Held: dropping it removes the folders.
+    dir: tempfile::TempDir,
+    granted: [Root; 1],
+}
+
+/// A granted folder `w` with these files, and a file `secret` beside it.
+fn tree(files: &[(&str, &str)]) -> Tree {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("secret"), "needle outside").unwrap();
+    std::fs::create_dir(dir.path().join("w")).unwrap();
+    for (path, text) in files {
+        let path = dir.path().join("w").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let granted = [Root::open(&dir.path().join("w")).unwrap()];
+    Tree { dir, granted }
+}
+
+impl Tree {
+    fn at(&self, path: &str) -> PathBuf {
+        self.dir.path().join("w").join(path)
+    }
+
+    fn query(&self, pattern: Option<&str>) -> Query {
+        Query {
+            roots: vec![self.dir.path().join("w")],
+            pattern: pattern.map(str::to_owned),
+            max_results: 1000,
+            max_line_bytes: 500,
+            ..Query::default()
+        }
+    }
+
+    fn scan(&self, query: &Query) -> Result<Outcome, ScanError> {
+        scan(query, &self.granted, &|| false)
+    }
+
+    /// `path:line:text` of matches, `path-line-text` of context, `path` where only that is meant; paths relative to `w`.
+    fn lines(&self, query: &Query) -> Vec<String> {
+        let hits = self.scan(query).unwrap().hits;
+        hits.iter().map(|hit| self.line(hit)).collect()
+    }
+
+    fn line(&self, hit: &Hit) -> String {
+        let path = hit.path.strip_prefix(self.dir.path().join("w")).unwrap().display();
+        match (hit.line, hit.is_context) {
+            (0, _) => path.to_string(),
+            (line, true) => format!("{path}-{line}-{}", hit.text),
+            (line, false) => format!("{path}:{line}:{}", hit.text),
+        }
+    }
+}
+
+#[test]
+fn lists_and_searches_in_the_order_of_paths() {
+    let tree =
+        tree(&[("b/x.rs", "needle"), ("b.rs", "no\nneedle b"), ("a/z/y.rs", "needle\nneedle"), ("a.txt", "none")]);
+    assert_eq!(tree.lines(&tree.query(None)), ["a/z/y.rs", "a.txt", "b/x.rs", "b.rs"]);
+    let found = tree.lines(&tree.query(Some("needle")));
+    assert_eq!(found, ["a/z/y.rs:1:needle", "a/z/y.rs:2:needle", "b/x.rs:1:needle", "b.rs:2:needle b"]);
+    let outcome = tree.scan(&tree.query(Some("needle"))).unwrap();
+    assert_eq!((outcome.files_searched, outcome.skipped, outcome.truncated), (4, 0, false));
+}
+
+#[test]
+fn patterns_literals_and_case() {
+    let tree = tree(&[("a", "Foo(1)\r\nfoo.1\nfoo[\n\n")]);
+    let with =
+        |pattern: &str, literal, ignore_case| tree.lines(&Query { literal, ignore_case, ..tree.query(Some(pattern)) });
+    assert_eq!(with(r"foo.\d", false, false), ["a:2:foo.1"]);
+    assert_eq!(with(r"^foo\W1?\)?", false, true).len(), 3);
+    assert_eq!(with("foo[", true, false), ["a:3:foo["]);
+    assert_eq!(with(r"\)$", false, false), ["a:1:Foo(1)"]);
+    assert_eq!(with("^$", false, false), ["a:4:"]);
+    for bad in ["foo[", "(", "a\nb", r"\w{5000}{5000}"] {
+        let error = tree.scan(&tree.query(Some(bad))).unwrap_err();
+        assert!(matches!(&error, ScanError::Pattern { message } if !message.is_empty()), "{bad:?}: {error:?}");
+    }
+}
+
+#[test]
+fn ignore_files_count_in_and_outside_of_repositories() {
+    let tree = tree(&[
+        (".gitignore", "*.log\n/target\n!keep.log\nbad[\n"),
+        ("a.log", ""),
+        ("keep.log", ""),
+        ("target/x", ""),
+        ("sub/target/x", ""),
+        ("sub/.gitignore", "!a.log\nlocal\n"),
+        ("sub/a.log", ""),
+        ("sub/local", ""),
+        ("local", ""),
+        (".ignore", "secret.txt\n!.github\n"),
+        ("secret.txt", ""),
+        (".github/ci.yml", ""),
+        (".hidden/x", ""),
+        (".dot", ""),
+        (".git/config", ""),
+        (".git/info/exclude", "excluded\n"),
+        ("excluded", ""),
+        ("inner/.git/HEAD", ""),
+        ("inner/b.log", ""),
+        ("inner/secret.txt", ""),
+    ]);
+    let seen = ["inner/b.log", "keep.log", "local", "sub/a.log", "sub/target/x"];
+    let mut all = vec![".github/ci.yml"];
+    all.extend(seen);
+    assert_eq!(tree.lines(&tree.query(None)), all);
+    let hidden = tree.lines(&Query { hidden: true, ..tree.query(None) });
+    let mut all =
+        vec![".dot", ".github/ci.yml", ".gitignore", ".hidden/x", ".ignore", "inner/b.log", "keep.log", "local"];
+    all.extend(["sub/.gitignore", "sub/a.log", "sub/target/x"]);
+    assert_eq!(hidden, all);
+    // The rules above a root count in it too.
+    let sub = Query { roots: vec![tree.at("sub")], ..tree.query(None) };
+    assert_eq!(tree.lines(&sub), ["sub/a.log", "sub/target/x"]);
+    let inner = Query { roots: vec![tree.at("inner")], ..tree.query(None) };
+    assert_eq!(tree.lines(&inner), ["inner/b.log"]);
+    // What is named itself is looked at.
+    let named = Query { roots: vec![tree.at("target"), tree.at("a.log")], ..tree.query(None) };
+    assert_eq!(tree.lines(&named), ["a.log", "target/x"]);
+}
+
+#[test]
+fn globs_narrow() {
+    let tree = tree(&[("src/a.rs", ""), ("src/deep/b.rs", ""), ("c.rs", ""), ("node_modules/d.rs", ""), ("e.md", "")]);
+    let with = |globs: &[&str]| {
+        let globs = globs.iter().map(ToString::to_string).collect();
+        tree.lines(&Query { globs, ..tree.query(None) })
+    };
+    assert_eq!(with(&["*.rs", "!node_modules"]), ["c.rs", "src/a.rs", "src/deep/b.rs"]);
+    assert_eq!(with(&["src/*.rs"]), ["src/a.rs"]);
+    assert_eq!(with(&["!*.rs"]), ["e.md"]);
+    let root = Query { roots: vec![tree.at("src")], globs: vec!["deep/*".into()], ..tree.query(None) };
+    assert_eq!(tree.lines(&root), ["src/deep/b.rs"]);
+    let file = Query { roots: vec![tree.at("e.md")], globs: vec!["*.rs".into()], ..tree.query(None) };
+    assert!(tree.lines(&file).is_empty());
+}
+
+#[test]
+fn context_and_limits_cut_exactly() {
+    let text: String =
+        (1..=20).map(|i| if i % 5 == 0 { format!("needle {i}\n") } else { format!("line {i}\n") }).collect();
+    let tree = tree(&[("a", text.as_str()), ("b", "needle\nline")]);
+    let with = |max_results, context_lines| {
+        let query = Query { max_results, context_lines, ..tree.query(Some("needle")) };
+        (tree.lines(&query), tree.scan(&query).unwrap().truncated)
+    };
+    let (lines, truncated) = with(1, 1);
+    assert_eq!(lines, ["a-4-line 4", "a:5:needle 5", "a-6-line 6"]);
+    assert!(truncated);
+    let (lines, truncated) = with(4, 1);
+    assert_eq!(lines.len(), 11);
+    assert_eq!(lines.last().unwrap(), "a:20:needle 20");
+    assert!(truncated);
+    let (lines, truncated) = with(5, 0);
+    assert_eq!((lines.len(), truncated), (5, false));
+    assert_eq!(with(0, 0), (vec![], true));
+    let listed = tree.scan(&Query { max_results: 1, ..tree.query(None) }).unwrap();
+    assert_eq!((listed.hits.len(), listed.truncated), (1, true));
+    let cut = tree.lines(&Query { max_line_bytes: 4, max_results: 1, ..tree.query(Some("needle")) });
+    assert_eq!(cut, ["a:5:need"]);
+}
+
+#[test]
+fn the_first_results_are_the_same_every_time() {
+    let files: Vec<(String, String)> = (0..300)
+        .map(|i| (format!("d{:02}/f{i:03}", i % 17), "x needle\n".repeat(1 + i % 7) + &"y\n".repeat(i * 10)))
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let tree = tree(&files);
+    let full = tree.lines(&tree.query(Some("needle")));
+    let all = tree.scan(&tree.query(Some("needle"))).unwrap();
+    assert_eq!((full.len(), all.truncated, all.files_searched), (1000, true, all.files_searched));
+    for max in [1, 10, 333, 999] {
+        let query = Query { max_results: max, ..tree.query(Some("needle")) };
+        let outcome = tree.scan(&query).unwrap();
+        let lines: Vec<String> = outcome.hits.iter().map(|hit| tree.line(hit)).collect();
+        assert_eq!(lines, full[..max as usize]);
+        assert!(outcome.truncated);
+    }
+    let early = tree.scan(&Query { max_results: 1, ..tree.query(Some("needle")) }).unwrap();
+    assert!(early.files_searched < 300, "it stops early");
+}
+
+#[test]
+fn binary_files_are_skipped_and_odd_text_is_made_whole() {
+    let tree = tree(&[("text", "needle")]);
+    std::fs::write(tree.at("binary"), b"needle\n\0needle\n").unwrap();
+    std::fs::write(tree.at("latin"), b"needle \xe9\n").unwrap();
+    let utf16: Vec<u8> =
+        [0xfeff_u16].into_iter().chain("needle é\n".encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    std::fs::write(tree.at("utf16"), utf16).unwrap();
+    let found = tree.lines(&tree.query(Some("needle")));
+    assert_eq!(found, ["latin:1:needle \u{fffd}", "text:1:needle", "utf16:1:needle é"]);
+}
+
+#[test]
+fn hostile_trees_cost_nothing_and_give_nothing() {
+    let tree = tree(&[("sub/a", "needle"), ("real/b", "needle"), ("z", "needle")]);
+    let fifo = |path: &str| {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        mknodat(CWD, tree.at(path), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    };
+    fifo("fifo");
+    fifo(".gitignore");
+    symlink("/dev/zero", tree.at(".ignore")).unwrap();
+    symlink("/dev/zero", tree.at("sub/.gitignore")).unwrap();
+    symlink("../../secret", tree.at("sub/out")).unwrap();
+    symlink("../../", tree.at("sub/away")).unwrap();
+    symlink("..", tree.at("sub/loop")).unwrap();
+    symlink("real", tree.at("link")).unwrap();
+    symlink("../z", tree.at("sub/file")).unwrap();
+    let huge = std::fs::File::create(tree.at("huge")).unwrap();
+    huge.set_len(FILE_BYTES_MAX * 1000).unwrap();
+    let start = Instant::now();
+    let outcome = tree.scan(&tree.query(Some("needle"))).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(2));
+    let found: Vec<String> = outcome.hits.iter().map(|hit| tree.line(hit)).collect();
+    assert_eq!(found, ["real/b:1:needle", "sub/a:1:needle", "z:1:needle"]);
+    assert_eq!(outcome.skipped, 1);
+    // A root may be a link that stays.
+    let linked = Query { roots: vec![tree.at("link"), tree.at("sub/file")], ..tree.query(Some("needle")) };
+    assert_eq!(tree.lines(&linked), ["link/b:1:needle", "sub/file:1:needle"]);
+}
+
+#[test]
+fn roots_lie_in_granted_folders() {
+    let tree = tree(&[("sub/a", "needle")]);
+    symlink("../secret", tree.at("out")).unwrap();
+    symlink("..", tree.at("away")).unwrap();
+    symlink("/etc", tree.at("etc")).unwrap();
+    let with = |roots: &[PathBuf]| tree.scan(&Query { roots: roots.to_vec(), ..tree.query(Some("needle")) });
+    let outside = [
+        tree.dir.path().join("secret"),
+        tree.dir.path().to_path_buf(),
+        tree.at("../secret"),
+        tree.at("sub/../../secret"),
+        tree.at("out"),
+        tree.at("away/secret"),
+        tree.at("away"),
+        tree.at("etc"),
+        "/".into(),
+        "sub".into(),
+        "../../..".into(),
+    ];
+    for root in outside {
+        let error = with(std::slice::from_ref(&root)).unwrap_err();
+        assert!(matches!(&error, ScanError::Outside { path } if *path == root), "{root:?}: {error:?}");
+    }
+    assert!(matches!(with(&[tree.at("none")]), Err(ScanError::Open(OpenError::NotFound { .. }))));
+    // Nothing is found twice, and `..` that stays is no crime.
+    let twice = with(&[tree.at("sub"), tree.at("."), tree.at("sub/../sub/a")]).unwrap();
+    assert_eq!(twice.hits.len(), 1);
+    assert!(matches!(with(&vec![tree.at("sub"); ROOTS_MAX + 1]), Err(ScanError::Limit { .. })));
+}
+
+#[test]
+fn cancelling_stops_it_within_a_file() {
+    let tree = tree(&[]);
+    // 200 MB of text without an end in sight for this pattern.
+    let block = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n".repeat(16 * 1024);
+    let mut file = std::fs::File::create(tree.at("big")).unwrap();
+    for _ in 0..200 {
+        std::io::Write::write_all(&mut file, block.as_bytes()).unwrap();
+    }
+    let asked = AtomicUsize::new(0);
+    let cancelled = || asked.fetch_add(1, Ordering::Relaxed) >= 20;
+    let query = tree.query(Some("(a|b)+c"));
+    assert!(matches!(scan(&query, &tree.granted, &cancelled), Err(ScanError::Cancelled)));
+    assert!(asked.into_inner() < 60, "asked once per read: it did not read on");
+}
