@@ -1,0 +1,110 @@
+//! Reading and writing whole files. The same code runs in the guest, on granted folders, and in tests, on real ones.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+/// The largest file that `edit` works on: it holds the file about ten times.
+pub const MAX_EDIT_BYTES: u64 = 10 * 1024 * 1024;
+
+/// The first bytes of a file, at most `max_bytes`, and whether there is more.
+pub fn read_up_to(path: &Path, max_bytes: u64) -> io::Result<(Vec<u8>, bool)> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    let has_more = bytes.len() as u64 > max_bytes;
+    if has_more {
+        bytes.truncate(usize::try_from(max_bytes).unwrap_or(usize::MAX));
+    }
+    Ok((bytes, has_more))
+}
+
+/// Writes in place: mode, owner and links of an existing file stay. Folders that are missing are made. True where the
+/// file is new.
+pub fn write(path: &Path, content: &[u8]) -> io::Result<bool> {
+    if let Some(folder) = path.parent()
+        && !folder.is_dir()
+    {
+        std::fs::create_dir_all(folder)?;
+    }
+    let is_new = !path.exists();
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    fill(file, content)?;
+    Ok(is_new)
+}
+
+/// What became of a replacement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaced {
+    /// It was written.
+    Done,
+    /// The file is not what it was when it was read; nothing was written.
+    Moved,
+}
+
+/// Writes in place, but only where the file still holds `expected`.
+pub fn replace(path: &Path, expected: &[u8], content: &[u8]) -> io::Result<Replaced> {
+    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+    let mut now = Vec::with_capacity(expected.len());
+    Read::take(&mut file, expected.len() as u64 + 1).read_to_end(&mut now)?;
+    if now != expected {
+        return Ok(Replaced::Moved);
+    }
+    io::Seek::rewind(&mut file)?;
+    fill(file, content)?;
+    Ok(Replaced::Done)
+}
+
+fn fill(mut file: File, content: &[u8]) -> io::Result<()> {
+    file.write_all(content)?;
+    file.set_len(content.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_in_place_and_makes_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b/c.txt");
+        assert!(write(&path, b"long content").unwrap());
+        let link = folder.path().join("hard");
+        std::fs::hard_link(&path, &link).unwrap();
+        assert!(!write(&path, b"short").unwrap());
+        assert_eq!(std::fs::read(&link).unwrap(), b"short");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_mode_stays() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.sh");
+        std::fs::write(&path, "old").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o750)).unwrap();
+        write(&path, b"new").unwrap();
+        assert_eq!(replace(&path, b"new", b"newer").unwrap(), Replaced::Done);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o750);
+        assert_eq!(std::fs::read(&path).unwrap(), b"newer");
+    }
+
+    #[test]
+    fn a_file_that_moved_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        for now in ["other", "expected and more", "expecte", ""] {
+            std::fs::write(&path, now).unwrap();
+            assert_eq!(replace(&path, b"expected", b"mine").unwrap(), Replaced::Moved);
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), now);
+        }
+    }
+
+    #[test]
+    fn reading_stops_at_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        std::fs::write(&path, "12345").unwrap();
+        assert_eq!(read_up_to(&path, 5).unwrap(), (b"12345".to_vec(), false));
+        assert_eq!(read_up_to(&path, 4).unwrap(), (b"1234".to_vec(), true));
+    }
+}

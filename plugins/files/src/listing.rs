@@ -1,0 +1,93 @@
+//! The names in a folder, as `ls` shows them.
+
+use pith_sdk::text::{CutBy, MAX_BYTES, Truncation, head, size};
+use serde::Serialize;
+
+/// Entries shown where the call says nothing.
+pub const DEFAULT_ENTRIES: usize = 500;
+/// The most entries of a folder that are looked at.
+pub const MAX_ENTRIES: usize = 200_000;
+
+/// A listing and what was left out of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// One name a line; folders end with `/`.
+    pub text: String,
+    /// None where all is shown.
+    pub details: Option<Details>,
+}
+
+/// What views and scripts may want to know of a listing that was cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Details {
+    /// The limit, where there are more entries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entry_limit_reached: Option<usize>,
+    /// Where even those within the limit were too much text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncation: Option<Truncation>,
+}
+
+/// Sorts names without regard to case and shows the first `limit`. `all` says that `names` is the whole folder.
+pub fn list(mut names: Vec<String>, limit: usize, all: bool) -> Listing {
+    if names.is_empty() {
+        return Listing { text: "(empty folder)".to_owned(), details: None };
+    }
+    names.sort_by_cached_key(|name| (name.to_lowercase(), name.clone()));
+    let total = names.len();
+    names.truncate(limit);
+    let joined = names.join("\n");
+    let shown = head(&joined, usize::MAX, MAX_BYTES);
+    let mut notices = Vec::new();
+    let mut details = Details::default();
+    if total > limit || !all {
+        let of = if all { format!("{total}") } else { format!("more than {total}") };
+        let way =
+            if limit < total { format!(" Use limit={} for more.", limit.saturating_mul(2)) } else { String::new() };
+        notices.push(format!("{} of {of} entries shown.{way}", names.len()));
+        details.entry_limit_reached = Some(limit);
+    }
+    if shown.cut_by.is_some() {
+        notices.push(format!("{} limit reached after {} entries.", size(MAX_BYTES as u64), shown.lines));
+        details.truncation = Some(Truncation::new(CutBy::Bytes, shown.text, shown.lines as u64));
+    }
+    let text = if notices.is_empty() { joined } else { format!("{}\n\n[{}]", shown.text, notices.join(" ")) };
+    Listing { text, details: (details != Details::default()).then_some(details) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn sorts_without_case_and_keeps_dotfiles() {
+        let listing = list(names(&["b", "A/", ".git/", "a", "C"]), 500, true);
+        assert_eq!(listing.text, ".git/\na\nA/\nb\nC");
+        assert_eq!(listing.details, None);
+        assert_eq!(list(Vec::new(), 500, true).text, "(empty folder)");
+    }
+
+    #[test]
+    fn the_limit_is_said_only_where_it_cut() {
+        assert_eq!(list(names(&["a", "b"]), 2, true).text, "a\nb");
+        let cut = list(names(&["a", "b", "c"]), 2, true);
+        assert_eq!(cut.text, "a\nb\n\n[2 of 3 entries shown. Use limit=4 for more.]");
+        assert_eq!(cut.details, Some(Details { entry_limit_reached: Some(2), truncation: None }));
+    }
+
+    #[test]
+    fn bytes_cut_on_whole_names() {
+        let many: Vec<String> = (0..2000).map(|n| format!("{n:0>100}")).collect();
+        let listing = list(many, 2000, true);
+        assert!(
+            listing.text.ends_with("[50.0KB limit reached after 506 entries.]"),
+            "{}",
+            &listing.text[listing.text.len() - 80..]
+        );
+    }
+}

@@ -1,0 +1,254 @@
+//! Some lines of a text file, read without holding the rest.
+
+use std::io::{self, BufRead, Read};
+
+use pith_sdk::text::{CutBy, MAX_BYTES, MAX_LINES, Truncation, count, size};
+use serde::Serialize;
+
+/// How many bytes are read on to learn how many lines there are. Beyond it the notice says "more than".
+pub const COUNT_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Lines of a file, and what is known of the rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    text: String,
+    /// From 1.
+    first_line: usize,
+    lines: usize,
+    /// Of the file, as far as it was counted.
+    total_lines: usize,
+    total_is_exact: bool,
+    /// The caller's own limit is not a cut.
+    cut_by: Option<CutBy>,
+    /// Bytes of the first line asked for, where it alone is too long.
+    long_line_bytes: Option<u64>,
+    valid_utf8: bool,
+}
+
+/// The file has fewer lines than the offset says; this many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PastEnd(pub usize);
+
+impl Page {
+    /// Reads from line `offset` (from 1), at most `limit` lines and the limits of every result. A byte order mark is left
+    /// out, invalid UTF-8 replaced.
+    pub fn read(reader: &mut impl BufRead, offset: usize, limit: Option<usize>) -> io::Result<Result<Self, PastEnd>> {
+        let first_line = offset.max(1);
+        let mut total_lines = 0;
+        while total_lines + 1 < first_line {
+            if reader.skip_until(b'\n')? == 0 {
+                return Ok(Err(PastEnd(total_lines)));
+            }
+            total_lines += 1;
+        }
+        let max_lines = limit.unwrap_or(usize::MAX).min(MAX_LINES);
+        let (mut bytes, mut lines, mut cut_by, mut long_line_bytes) = (Vec::new(), 0, None, None);
+        let mut at_end = false;
+        while lines < max_lines {
+            let before = bytes.len();
+            // Two more than fit: the line's end does not count, and one byte must show that there are more.
+            let room = (MAX_BYTES - before.min(MAX_BYTES)) as u64 + 2;
+            let read = reader.take(room).read_until(b'\n', &mut bytes)?;
+            if read == 0 {
+                at_end = true;
+                break;
+            }
+            total_lines += 1;
+            let ends = bytes.last() == Some(&b'\n');
+            if bytes.len() - usize::from(ends) > MAX_BYTES {
+                bytes.truncate(before);
+                cut_by = Some(CutBy::Bytes);
+                let rest = if ends { 0 } else { reader.skip_until(b'\n')? };
+                if lines == 0 {
+                    long_line_bytes = Some((read + rest) as u64);
+                }
+                break;
+            }
+            lines += 1;
+        }
+        if lines == 0 && long_line_bytes.is_none() && first_line > 1 && max_lines > 0 {
+            return Ok(Err(PastEnd(total_lines)));
+        }
+        let mut counted: u64 = 0;
+        while !at_end && counted < COUNT_BYTES {
+            match reader.skip_until(b'\n')? {
+                0 => at_end = true,
+                read => {
+                    counted += read as u64;
+                    total_lines += 1;
+                }
+            }
+        }
+        let has_more = total_lines > first_line - 1 + lines;
+        if cut_by.is_none() && has_more && lines == MAX_LINES && limit.is_none_or(|limit| limit > MAX_LINES) {
+            cut_by = Some(CutBy::Lines);
+        }
+        if first_line == 1 && bytes.starts_with(b"\xef\xbb\xbf") {
+            bytes.drain(..3);
+        }
+        let (text, valid_utf8) = match String::from_utf8(bytes) {
+            Ok(text) => (text, true),
+            Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), false),
+        };
+        let total_is_exact = at_end;
+        Ok(Ok(Self { text, first_line, lines, total_lines, total_is_exact, cut_by, long_line_bytes, valid_utf8 }))
+    }
+
+    /// The lines, and a notice in brackets where there is more, with the offset that goes on.
+    pub fn to_text(&self, shown_path: &str) -> String {
+        let mut notices = Vec::new();
+        let next = self.first_line + self.lines;
+        let total = format!("{}{}", if self.total_is_exact { "" } else { "more than " }, self.total_lines);
+        if let Some(bytes) = self.long_line_bytes {
+            notices.push(format!(
+                "Line {0} is {1}, exceeds {2} limit. Read a part of it with a shell command: sed -n '{0}p' '{3}' | head -c {4}",
+                self.first_line,
+                size(bytes),
+                size(MAX_BYTES as u64),
+                shown_path,
+                MAX_BYTES
+            ));
+        } else if next <= self.total_lines {
+            notices.push(match self.cut_by {
+                Some(cut_by) => {
+                    let limit = match cut_by {
+                        CutBy::Lines => String::new(),
+                        CutBy::Bytes => format!(" ({} limit)", size(MAX_BYTES as u64)),
+                    };
+                    let last = next - 1;
+                    format!(
+                        "Showing lines {}-{last} of {total}{limit}. Use offset={next} to continue.",
+                        self.first_line
+                    )
+                }
+                None => {
+                    let rest = count(self.total_lines + 1 - next, "more line");
+                    let or_more = if self.total_is_exact { "" } else { " at least" };
+                    format!("{rest}{or_more} in file. Use offset={next} to continue.")
+                }
+            });
+        } else if self.total_lines == 0 {
+            notices.push("The file is empty.".to_owned());
+        }
+        if !self.valid_utf8 {
+            notices.push(
+                "The file is not valid UTF-8: bytes shown as \u{fffd} are something else, and edit will refuse it."
+                    .to_owned(),
+            );
+        }
+        if notices.is_empty() {
+            return self.text.clone();
+        }
+        let text = self.text.trim_end_matches(['\n', '\r']);
+        let gap = if text.is_empty() { "" } else { "\n\n" };
+        format!("{text}{gap}[{}]", notices.join(" "))
+    }
+
+    /// What views and scripts may want to know; none where the whole was read.
+    pub fn details(&self) -> Option<Details> {
+        let truncation = Truncation {
+            total_lines: self.total_is_exact.then_some(self.total_lines as u64),
+            first_line_exceeds_limit: self.long_line_bytes.is_some(),
+            ..Truncation::new(self.cut_by?, &self.text, self.lines as u64)
+        };
+        Some(Details { truncation })
+    }
+}
+
+/// What views and scripts may want to know of a file that was not shown whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Details {
+    truncation: Truncation,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: impl AsRef<[u8]>, offset: usize, limit: Option<usize>) -> Page {
+        Page::read(&mut text.as_ref(), offset, limit).unwrap().unwrap()
+    }
+
+    fn shown(text: impl AsRef<[u8]>, offset: usize, limit: Option<usize>) -> String {
+        read(text, offset, limit).to_text("f")
+    }
+
+    fn numbered(lines: usize) -> String {
+        (1..=lines).map(|n| format!("line {n}\n")).collect()
+    }
+
+    #[test]
+    fn what_fits_comes_as_it_is() {
+        for text in ["a", "a\n", "a\r\nb", "\n\n", "x\n\ny\n"] {
+            assert_eq!(shown(text, 1, None), text);
+            assert!(read(text, 1, None).details().is_none());
+        }
+        assert_eq!(shown("\u{feff}a\n", 1, None), "a\n");
+        assert_eq!(shown("", 1, None), "[The file is empty.]");
+        assert_eq!(shown("a\n", 0, None), "a\n");
+    }
+
+    #[test]
+    fn exactly_the_limit_is_whole() {
+        assert_eq!(shown(numbered(2000), 1, None), numbered(2000));
+        let wide = "x".repeat(MAX_BYTES);
+        assert_eq!(shown(&wide, 1, None), wide);
+        assert_eq!(shown(format!("{wide}\n"), 1, None), format!("{wide}\n"));
+    }
+
+    #[test]
+    fn a_line_too_many_names_the_next_offset() {
+        let page = shown(numbered(2001), 1, None);
+        assert!(
+            page.ends_with("line 2000\n\n[Showing lines 1-2000 of 2001. Use offset=2001 to continue.]"),
+            "{}",
+            &page[page.len() - 100..]
+        );
+        assert_eq!(shown(numbered(2001), 2001, None), "line 2001\n");
+    }
+
+    #[test]
+    fn bytes_cut_on_whole_lines() {
+        let line = format!("{}\n", "x".repeat(1023));
+        let page = shown(line.repeat(60), 1, None);
+        assert!(page.ends_with("x\n\n[Showing lines 1-50 of 60 (50.0KB limit). Use offset=51 to continue.]"));
+        assert_eq!(page.matches('\n').count(), 51);
+    }
+
+    #[test]
+    fn the_callers_limit_tells_the_rest() {
+        assert_eq!(
+            shown(numbered(5), 2, Some(2)),
+            "line 2\nline 3\n\n[2 more lines in file. Use offset=4 to continue.]"
+        );
+        assert_eq!(shown(numbered(5), 4, Some(2)), "line 4\nline 5\n");
+        assert_eq!(shown(numbered(5), 4, Some(1)), "line 4\n\n[1 more line in file. Use offset=5 to continue.]");
+        assert!(read(numbered(5), 2, Some(2)).details().is_none());
+        let page = shown(numbered(5000), 1, Some(4000));
+        assert!(page.ends_with("[Showing lines 1-2000 of 5000. Use offset=2001 to continue.]"));
+    }
+
+    #[test]
+    fn past_the_end_tells_the_length() {
+        for (text, offset, lines) in [("a\nb\n", 3, 2), ("a\nb", 9, 2), ("", 2, 0)] {
+            assert_eq!(Page::read(&mut text.as_bytes(), offset, None).unwrap(), Err(PastEnd(lines)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn one_line_that_is_too_long_is_said() {
+        let text = format!("short\n{}\nlast\n", "y".repeat(120_000));
+        let page = shown(&text, 2, None);
+        assert!(page.starts_with("[Line 2 is 117.2KB, exceeds 50.0KB limit."), "{page}");
+        assert!(page.contains("sed -n '2p' 'f' | head -c 51200"), "{page}");
+        let page = shown(&text, 1, None);
+        assert!(page.starts_with("short\n\n[Showing lines 1-1 of 3 (50.0KB limit). Use offset=2"), "{page}");
+        assert_eq!(shown(&text, 3, None), "last\n");
+    }
+
+    #[test]
+    fn invalid_utf8_is_shown_and_said() {
+        let page = shown(b"caf\xe9\n", 1, None);
+        assert!(page.starts_with("caf\u{fffd}\n\n[The file is not valid UTF-8"), "{page}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Commands that may not run.
+//!
+//! A rule is a program and words that must stand among its words: `git push --force` also forbids `git push origin main
+//! --force`. Each word is a [`glob`](crate::glob). A word like `-rf` asks for these letters among the short options,
+//! however they are grouped; where `-f` or `-r` is meant, `--force`, `--recursive` and `-R` count too. `a | b` is a program
+//! `a` from which, through any others, a pipe leads into `b`. A rule that starts with `raw:` is a text that may not be in
+//! the command at all, white space apart.
+
+use crate::glob;
+use crate::shell::{Simple, base, simple_commands};
+
+/// The rule that forbids this command line; none where it may run.
+pub fn forbidding<'r>(line: &str, rules: impl IntoIterator<Item = &'r str>) -> Option<&'r str> {
+    let commands = simple_commands(line);
+    let dense = dense(line);
+    rules.into_iter().find(|rule| match rule.strip_prefix("raw:") {
+        Some(text) => !text.is_empty() && dense.contains(&self::dense(text)),
+        None => fits(&commands, rule),
+    })
+}
+
+fn dense(text: &str) -> String {
+    text.chars().filter(|char| !char.is_whitespace()).collect()
+}
+
+fn fits(commands: &[Simple], rule: &str) -> bool {
+    let stages: Vec<Vec<&str>> = rule.split(" | ").map(|stage| stage.split_whitespace().collect()).collect();
+    if stages.iter().any(Vec::is_empty) {
+        return false;
+    }
+    // Each pipeline is a run of commands of which only the first is not piped.
+    commands.chunk_by(|_, next| next.piped).any(|pipeline| {
+        let mut rest = pipeline.iter();
+        stages.iter().all(|stage| rest.any(|command| fits_one(&command.words, stage)))
+    })
+}
+
+fn fits_one(words: &[String], wanted: &[&str]) -> bool {
+    let ([program, words @ ..], [wanted_program, wanted @ ..]) = (words, wanted) else { return false };
+    if !glob::matches(wanted_program, base(program)) {
+        return false;
+    }
+    wanted.iter().all(|wanted| match wanted.strip_prefix('-') {
+        Some(letters) if !letters.is_empty() && !letters.starts_with('-') => {
+            letters.chars().all(|letter| words.iter().any(|word| has_option(word, letter)))
+        }
+        _ => words.iter().any(|word| glob::matches(wanted, word)),
+    })
+}
+
+fn has_option(word: &str, letter: char) -> bool {
+    match word.strip_prefix("--") {
+        Some(long) => matches!((letter, long), ('f', "force") | ('r' | 'R', "recursive")),
+        None => word
+            .strip_prefix('-')
+            .is_some_and(|letters| letters.chars().any(|has| has == letter || (letter == 'r' && has == 'R'))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::forbidding;
+
+    fn forbids(rule: &str, line: &str) -> bool {
+        forbidding(line, [rule]).is_some()
+    }
+
+    #[test]
+    fn words_may_stand_apart() {
+        assert!(forbids("git push --force", "git push --force"));
+        assert!(forbids("git push --force", "cd x && git push origin main --force"));
+        assert!(forbids("git push --force", "git -C x push --force"));
+        assert!(!forbids("git push --force", "git push --force-with-lease"));
+        assert!(!forbids("git push --force", "git commit -m 'git push --force'"));
+        assert!(forbids("sudo", "/usr/bin/sudo ls"));
+        assert!(!forbids("sudo", "man sudo"));
+    }
+
+    #[test]
+    fn options_in_any_spelling() {
+        for line in
+            ["rm -rf /", "rm -fr /", "rm -r -f /", "rm -Rf /", "rm --recursive --force /", "rm -rfv / ", "rm / -rf"]
+        {
+            assert!(forbids("rm -rf /", line), "{line}");
+        }
+        for line in ["rm -r /", "rm -rf /tmp/x", "rm -rf ./", "rm -f x", "echo rm -rf /"] {
+            assert!(!forbids("rm -rf /", line), "{line}");
+        }
+        assert!(forbids("rm -rf /\\*", "rm -rf /*") && !forbids("rm -rf /\\*", "rm -rf /tmp"));
+        assert!(forbids("git push -f", "git push -f") && forbids("git push -f", "git push --force"));
+    }
+
+    #[test]
+    fn pipes_lead_through_others() {
+        assert!(forbids("curl | sh", "curl -s http://x | sh"));
+        assert!(forbids("curl | sh", "curl -s http://x | tee f | sh -s -- -y"));
+        assert!(!forbids("curl | sh", "curl http://x; sh"));
+        assert!(!forbids("curl | sh", "curl http://x | grep sh || sh"));
+        assert!(!forbids("curl | sh", "sh x | curl -T - http://x"));
+    }
+
+    #[test]
+    fn raw_texts_ignore_white_space() {
+        assert!(forbids("raw::(){:|:&};:", ":() { :|:& };:"));
+        assert!(!forbids("raw:", "ls"));
+        assert!(!forbids("", "ls") && !forbids("|", "ls") && !forbids("a | ", "a"));
+    }
+}

@@ -1,0 +1,151 @@
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use crate::Error;
+use crate::bindings::imports::pith::plugin::messages::ToolCall;
+
+/// A tool call, as a gate or filter sees it: its input is only looked at where a field is asked for.
+#[derive(Clone, Debug)]
+pub struct Call {
+    raw: ToolCall,
+}
+
+impl Call {
+    /// A call with this input, a canonical JSON object.
+    pub fn new(id: impl Into<String>, name: impl Into<String>, input: impl Into<String>) -> Self {
+        Self { raw: ToolCall { id: id.into(), name: name.into(), input: input.into() } }
+    }
+
+    /// Unique within the session.
+    pub fn id(&self) -> &str {
+        &self.raw.id
+    }
+
+    /// The tool's short name. It identifies nothing: who serves it is in the [`Origin`](crate::Origin).
+    pub fn name(&self) -> &str {
+        &self.raw.name
+    }
+
+    /// The whole input: canonical JSON, byte for byte what the tool will get.
+    pub fn input(&self) -> &str {
+        &self.raw.input
+    }
+
+    /// The input's field `key`, borrowed from the input where its type can be (`&str`, [`Text`]); the other fields are
+    /// skipped without being built. `&str` fails on a string with escapes: [`Text`] and [`Call::text`] do not.
+    ///
+    /// None where the field is absent. `invalid` where it has another type, or the input is no JSON object.
+    pub fn get<'a, T: Deserialize<'a>>(&'a self, key: &str) -> Result<Option<T>, Error> {
+        let mut json = serde_json::Deserializer::from_str(&self.raw.input);
+        let found = Field { key, value: std::marker::PhantomData }
+            .deserialize(&mut json)
+            .and_then(|value| json.end().map(|()| value));
+        found.map_err(|error| Error::invalid(format!("`{key}` of the call of `{}`: {error}", self.raw.name)))
+    }
+
+    /// The input's field `key`, a string; it is copied only where it has escapes.
+    pub fn text(&self, key: &str) -> Result<Option<Cow<'_, str>>, Error> {
+        Ok(self.get::<Text<'_>>(key)?.map(|text| text.0))
+    }
+}
+
+impl From<ToolCall> for Call {
+    fn from(raw: ToolCall) -> Self {
+        Self { raw }
+    }
+}
+
+/// A string of the input, borrowed where it has no escapes. (`Cow<str>` itself always copies in serde.)
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text<'a>(pub Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Borrow;
+        impl<'de> Visitor<'de> for Borrow {
+            type Value = Text<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Borrow)
+    }
+}
+
+struct Field<'k, T> {
+    key: &'k str,
+    value: std::marker::PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Field<'_, T> {
+    type Value = Option<T>;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Field<'_, T> {
+    type Value = Option<T>;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(key) = map.next_key::<Text<'_>>()? {
+            if found.is_none() && key.0 == self.key {
+                found = Some(map.next_value()?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(input: &str) -> Call {
+        Call::new("1", "write", input)
+    }
+
+    #[test]
+    fn borrows_what_has_no_escapes() {
+        let call = call(r#"{"content":"a\nb","path":"src/a.rs"}"#);
+        assert!(matches!(call.text("path"), Ok(Some(Cow::Borrowed("src/a.rs")))));
+        assert!(matches!(call.text("content"), Ok(Some(Cow::Owned(text))) if text == "a\nb"));
+        assert_eq!(call.get::<&str>("path").unwrap(), Some("src/a.rs"));
+    }
+
+    #[test]
+    fn a_key_may_be_written_with_escapes() {
+        assert_eq!(call(r#"{"p\u0061th":"x"}"#).text("path").unwrap().as_deref(), Some("x"));
+    }
+
+    #[test]
+    fn absent_is_none_and_another_type_is_refused() {
+        let call = call(r#"{"limit":3,"nested":{"path":"no"}}"#);
+        assert_eq!(call.text("path").unwrap(), None);
+        assert_eq!(call.get::<u32>("limit").unwrap(), Some(3));
+        let error = call.text("limit").unwrap_err();
+        assert_eq!(error.kind, crate::ErrorKind::Invalid);
+        assert!(error.message.starts_with("`limit` of the call of `write`"), "{}", error.message);
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused_to_the_last_byte() {
+        for input in ["[]", "", "{\"path\":\"a\"", "{\"path\":\"a\"} x", "{\"path\":\"a\",\"b\":tru}"] {
+            assert!(call(input).text("path").is_err(), "{input}");
+        }
+    }
+}
