@@ -36,9 +36,6 @@ pub(crate) struct Found {
     pub start: usize,
 }
 
-/// How an entry begins, as every writer of this format spells it.
-const ENTRY_START: &[u8] = b"{\"type\":\"";
-
 /// Reads a line. Where a torn entry stands before a whole one (a crash, then an append that did not begin a fresh line), the whole one is
 /// found: the last place from which the line reads as an entry to its end.
 pub(crate) fn read_entry(bytes: &[u8]) -> Result<Found, LineFault> {
@@ -50,7 +47,7 @@ pub(crate) fn read_entry(bytes: &[u8]) -> Result<Found, LineFault> {
     let mut from = bytes.len();
     // Each try reads to the line's end, so tries are bounded: text that merely quotes an entry's beginning is met from the right, escaped.
     for _ in 0..64 {
-        let Some(start) = rfind(&bytes[..from], ENTRY_START) else { break };
+        let Some(start) = rfind_start(bytes, from) else { break };
         if start > lead
             && let Ok(entry) = Entry::read(&bytes[start..])
         {
@@ -72,6 +69,12 @@ pub(crate) fn read_header(bytes: &[u8]) -> Option<Header> {
     serde_json::from_slice::<Header>(bytes).ok().filter(|header| header.kind == "session")
 }
 
-fn rfind(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).rposition(|window| window == needle)
+/// The last place before `from` where an object begins with the key `type`, as every writer of this format begins an entry.
+fn rfind_start(bytes: &[u8], from: usize) -> Option<usize> {
+    let begins = |start: usize| {
+        let rest = &bytes[start + 1..];
+        let blank = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        rest[blank..].starts_with(b"\"type\"")
+    };
+    (0..from).rev().find(|start| bytes[*start] == b'{' && begins(*start))
 }

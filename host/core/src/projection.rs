@@ -6,7 +6,7 @@ use pith_protocol::{
 };
 use serde_json::{Map, Value};
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -134,38 +134,43 @@ fn bash_words(run: &pith_protocol::BashExecution) -> String {
     text
 }
 
-/// Puts every result behind its call, in the order asked; answers calls that have none; leaves out results that have no call.
+/// Puts every result behind its call, in the order asked; answers calls that have none; leaves out results that have no call. Some servers
+/// number the calls of every reply afresh, so a call's result is the first one of its id that comes after it and is not taken.
 fn pair(messages: Vec<Arc<Message>>) -> Projection {
-    let mut results: HashMap<&str, &Arc<Message>> = HashMap::new();
-    for message in &messages {
+    let mut results: HashMap<&str, VecDeque<usize>> = HashMap::new();
+    for (place, message) in messages.iter().enumerate() {
         if let Message::ToolResult(result) = message.as_ref() {
-            results.entry(&result.tool_call_id).or_insert(message);
+            results.entry(&result.tool_call_id).or_default().push_back(place);
         }
     }
     let mut out = Projection::default();
-    let mut used: HashSet<&str> = HashSet::new();
-    for message in &messages {
+    for (place, message) in messages.iter().enumerate() {
         match message.as_ref() {
             Message::ToolResult(_) => {}
             Message::Assistant(reply) => {
                 out.messages.push(message.clone());
                 for call in reply.tool_calls() {
-                    match results.get(call.id.as_str()) {
-                        Some(result) if used.insert(&call.id) => out.messages.push((*result).clone()),
-                        _ => {
+                    let waiting = results.get_mut(call.id.as_str());
+                    let taken = waiting.and_then(|places| {
+                        let next = places.iter().position(|result| *result > place)?;
+                        places.remove(next)
+                    });
+                    out.messages.push(match taken {
+                        Some(result) => messages[result].clone(),
+                        None => {
                             out.mended.push(call.id.clone());
-                            out.messages.push(Arc::new(Message::ToolResult(unanswered(call, reply.timestamp))));
+                            Arc::new(Message::ToolResult(unanswered(call, reply.timestamp)))
                         }
-                    }
+                    });
                 }
             }
             _ => out.messages.push(message.clone()),
         }
     }
-    for message in &messages {
-        if let Message::ToolResult(result) = message.as_ref()
-            && !used.contains(result.tool_call_id.as_str())
-        {
+    let mut left: Vec<usize> = results.into_values().flatten().collect();
+    left.sort_unstable();
+    for place in left {
+        if let Message::ToolResult(result) = messages[place].as_ref() {
             out.mended.push(result.tool_call_id.clone());
         }
     }

@@ -144,7 +144,27 @@ impl Session {
     /// Appends entries in one write, each at the one before it. All or none: memory is as before where the write fails.
     pub fn append_all(&self, bodies: Vec<EntryBody>) -> Result<Vec<Arc<Entry>>, SessionError> {
         let mut state = self.lock();
-        self.append_locked(&mut state, bodies)
+        self.append_locked(&mut state, bodies.into_iter().map(|body| (None, body)).collect())
+    }
+
+    /// An id for an entry that `append_reserved` will write: known before the entry is.
+    pub fn reserve_id(&self) -> EntryId {
+        let state = self.lock();
+        self.fresh_id(&state.tree, &[])
+    }
+
+    /// Appends entries under ids from `reserve_id` in one write, unless `check` says why not, looked at under the same lock. An id that was
+    /// taken meanwhile is drawn again.
+    pub fn append_reserved<E>(
+        &self,
+        entries: Vec<(EntryId, EntryBody)>,
+        check: impl FnOnce(&mut dyn DoubleEndedIterator<Item = &Arc<Entry>>) -> Result<(), E>,
+    ) -> Result<Result<Vec<Arc<Entry>>, E>, SessionError> {
+        let mut state = self.lock();
+        if let Err(refused) = check(&mut state.tree.path()) {
+            return Ok(Err(refused));
+        }
+        self.append_locked(&mut state, entries.into_iter().map(|(id, body)| (Some(id), body)).collect()).map(Ok)
     }
 
     /// Appends an entry unless `refused` says why not, looked at under the same lock: a check and an append that nothing can come between.
@@ -157,15 +177,22 @@ impl Session {
         if let Err(refused) = check(&mut state.tree.path()) {
             return Ok(Err(refused));
         }
-        Ok(Ok(self.append_locked(&mut state, vec![body])?.remove(0)))
+        Ok(Ok(self.append_locked(&mut state, vec![(None, body)])?.remove(0)))
     }
 
-    fn append_locked(&self, state: &mut State, bodies: Vec<EntryBody>) -> Result<Vec<Arc<Entry>>, SessionError> {
+    fn append_locked(
+        &self,
+        state: &mut State,
+        bodies: Vec<(Option<EntryId>, EntryBody)>,
+    ) -> Result<Vec<Arc<Entry>>, SessionError> {
         let mut lines = state.owed.clone();
         let mut added = Vec::with_capacity(bodies.len());
         let mut leaf = state.tree.leaf_id();
-        for body in bodies {
-            let id = self.fresh_id(&state.tree, &added);
+        for (reserved, body) in bodies {
+            let is_free = |id: &EntryId| {
+                !state.tree.contains(id) && !added.iter().any(|(entry, _): &(Arc<Entry>, u32)| entry.id == *id)
+            };
+            let id = reserved.filter(is_free).unwrap_or_else(|| self.fresh_id(&state.tree, &added));
             let entry = entry_at(leaf, id.clone(), iso_from_millis(self.0.clock.now_millis()), body);
             let before = lines.len();
             serde_json::to_writer(&mut lines, &entry)?;
