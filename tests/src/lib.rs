@@ -1,1 +1,18 @@
-//! Harness and integration suite.
+//! Harness: what the suite, the peers and the benchmarks stand on. Real parts only: the binary `pith` in a fresh home, an HTTP server
+//! that paces real bytes (over TLS where wanted), components assembled from text.
+
+mod home;
+mod guest;
+mod place;
+mod run;
+mod server;
+mod tls;
+mod wire;
+
+pub use guest::{Behaviour, Guest};
+pub use home::Home;
+pub use place::{case, case_text, cases, pith_binary, repository, target_folder};
+pub use run::{Run, Running};
+pub use server::{Answer, Request, Server};
+pub use tls::Authority;
+pub use wire::{Reply, Wire};

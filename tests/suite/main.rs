@@ -1,0 +1,3 @@
+//! One integration suite, one binary: modules by topic.
+
+fn main() {}
