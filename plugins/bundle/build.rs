@@ -113,6 +113,7 @@ fn built(root: &Path, target: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     let mut cargo = scrubbed(&env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root).args(["build", "--locked", "--quiet", "--profile", PROFILE, "--target", TARGET]);
     cargo.arg("--target-dir").arg(&guests);
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", remapped().join("\x1f"));
     for plugin in PLUGINS {
         cargo.args(["-p", &format!("pith-plugin-{plugin}")]);
     }
@@ -122,6 +123,19 @@ fn built(root: &Path, target: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     }
     let folder = guests.join(TARGET).join(PROFILE);
     Ok(PLUGINS.iter().map(|plugin| folder.join(format!("pith_plugin_{plugin}.wasm"))).collect())
+}
+
+/// Flags that keep the builder's folders out of the components, so that their digests do not depend on them.
+fn remapped() -> Vec<String> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")));
+    let sources = home.and_then(|home| fs::read_dir(home.join("registry/src")).ok());
+    let mut flags: Vec<String> = sources
+        .into_iter()
+        .flatten()
+        .filter_map(|registry| Some(format!("--remap-path-prefix={}=/deps", registry.ok()?.path().to_str()?)))
+        .collect();
+    flags.sort();
+    flags
 }
 
 /// Has rustup install the target where it is missing. Without rustup the build itself will tell.

@@ -56,3 +56,27 @@ pub mod tool_filter {
         default_bindings_module: "pith_sdk::bindings::tool_filter",
     });
 }
+
+/// What the standard library knows and does not tell: the names of the granted folders. The component linker replaces this
+/// version by the one that the standard library imports.
+pub mod preopens {
+    wit_bindgen::generate!({
+        inline: "
+            package pith:sdk-preopens;
+            world imports-preopens {
+                import wasi:filesystem/preopens@0.2.1;
+            }
+            package wasi:filesystem@0.2.1 {
+                interface types {
+                    resource descriptor;
+                }
+                interface preopens {
+                    use types.{descriptor};
+                    get-directories: func() -> list<tuple<descriptor, string>>;
+                }
+            }
+        ",
+        world: "pith:sdk-preopens/imports-preopens",
+        generate_all,
+    });
+}

@@ -54,15 +54,45 @@ impl GuestPath {
         Some(Self { absolute: parent.to_owned(), cwd: self.cwd.clone() })
     }
 
+    /// [`GuestPath::new`], but `denied` where the path lies in no folder that was granted.
+    ///
+    /// To be asked before any use of `std::fs`: where the working folder is opened as `.` too, as it is in Pith, the C
+    /// library under `std` takes an absolute path that lies in no granted folder as one beneath `.`, and `/etc/x` would
+    /// quietly become `etc/x`.
+    pub fn granted(written: &str) -> Result<Self, Error> {
+        let path = Self::new(written)?;
+        path.check(&granted_folders(&path.cwd))?;
+        Ok(path)
+    }
+
     /// Says why the path could not be used and what to do instead. `deed` is a verb, such as `read`.
     pub fn explain(&self, deed: &str, error: &io::Error) -> Error {
-        let reachable = |path: &str| std::fs::metadata(path).is_ok();
+        let folders = granted_folders(&self.cwd);
+        let reachable = |path: &str| folders.iter().any(|f| contains(f, path)) && std::fs::metadata(path).is_ok();
         let names = |folder: &str| {
             let entries = std::fs::read_dir(folder).ok()?;
             let names = entries.take(MAX_NAMES).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
             Some(names.collect::<Vec<_>>())
         };
-        self.explain_with(deed, error, reachable, |folder| names(folder).unwrap_or_default())
+        match self.check(&folders) {
+            Err(outside) => outside,
+            Ok(()) => self.explain_with(deed, error, reachable, |folder| names(folder).unwrap_or_default()),
+        }
+    }
+
+    fn check(&self, folders: &[String]) -> Result<(), Error> {
+        if folders.iter().any(|folder| contains(folder, &self.absolute)) {
+            return Ok(());
+        }
+        let reach = match folders {
+            [] => "it was granted no folder".to_owned(),
+            folders => format!("it may reach `{}` and what lies in it", folders.join("`, `")),
+        };
+        let folder = parent(&self.absolute).unwrap_or(&self.absolute);
+        Err(Error::denied(format!(
+            "`{}` is outside the folders that this plugin was granted: {reach}. Use a path in there; another folder is the user's to grant (`--grant PLUGIN:files={folder}:r`).",
+            self.absolute
+        )))
     }
 
     fn explain_with(
@@ -74,10 +104,7 @@ impl GuestPath {
     ) -> Error {
         use io::ErrorKind as Io;
         let shown = self.shown();
-        let nearest = ancestors(&self.absolute).find(|folder| reachable(folder));
-        let Some(nearest) = nearest else {
-            return self.outside(reachable);
-        };
+        let nearest = ancestors(&self.absolute).find(|folder| reachable(folder)).unwrap_or(&self.cwd);
         match error.kind() {
             Io::NotFound => {
                 let folder = parent(&self.absolute).unwrap_or("/");
@@ -101,6 +128,10 @@ impl GuestPath {
             Io::PermissionDenied => {
                 Error::denied(format!("Cannot {deed} `{shown}`: the permissions of the file or its folder forbid it."))
             }
+            // `create_dir_all` says this of a link that leads out, and of a file where a folder is needed.
+            Io::AlreadyExists => Error::invalid(format!(
+                "Cannot {deed} `{shown}`: a part of it is a file, or a link that leads out of the granted folders."
+            )),
             Io::ReadOnlyFilesystem => Error::denied(format!("Cannot {deed} `{shown}`: the file system is read-only.")),
             Io::IsADirectory => Error::invalid(format!("`{shown}` is a folder, not a file.")),
             Io::NotADirectory => Error::invalid(format!("A part of `{shown}` is a file where a folder is needed.")),
@@ -109,20 +140,6 @@ impl GuestPath {
                 Error::new(refusal.kind, format!("Cannot {deed} `{shown}`: {error}."))
             }
         }
-    }
-
-    fn outside(&self, reachable: impl Fn(&str) -> bool) -> Error {
-        let folder = parent(&self.absolute).unwrap_or(&self.absolute);
-        // The workspace is the outermost folder above the working folder that answers.
-        let granted = std::iter::once(self.cwd.as_str()).chain(ancestors(&self.cwd)).filter(|f| reachable(f)).last();
-        let granted = match granted {
-            Some(granted) => format!("it may reach `{granted}` and what lies in it"),
-            None => "it was granted no folder of the session".to_owned(),
-        };
-        Error::denied(format!(
-            "`{}` is outside the workspace or was not granted to this plugin: {granted}. Use a path in there; another folder is the user's to grant (`--grant PLUGIN:files={folder}:r`).",
-            self.absolute
-        ))
     }
 }
 
@@ -136,6 +153,28 @@ impl std::fmt::Display for GuestPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.shown())
     }
+}
+
+/// The names of the folders that were granted, absolute; the working folder stands for `.`.
+#[cfg(target_arch = "wasm32")]
+fn granted_folders(cwd: &str) -> Vec<String> {
+    let opened = crate::bindings::preopens::wasi::filesystem::preopens::get_directories();
+    let mut folders: Vec<String> =
+        opened.into_iter().map(|(_, name)| if is_absolute(&name) { normal(&name) } else { cwd.to_owned() }).collect();
+    folders.sort_unstable();
+    folders.dedup();
+    folders
+}
+
+/// On the machine that builds it, a plugin's code reaches what its user reaches.
+#[cfg(not(target_arch = "wasm32"))]
+fn granted_folders(_: &str) -> Vec<String> {
+    vec!["/".to_owned()]
+}
+
+/// Whether `path` is `folder` or lies in it.
+fn contains(folder: &str, path: &str) -> bool {
+    path == folder || relative(path, folder) != path
 }
 
 /// How many names of a folder are looked at for one that is meant.
@@ -262,27 +301,34 @@ mod tests {
         assert!(GuestPath::resolve("~/x", "/w").unwrap_err().message.contains("working folder `/w`"));
     }
 
-    fn explain(written: &str, error: io::ErrorKind, granted: &str, names: &[&str]) -> Error {
-        let within = |path: &str| path == granted || path.strip_prefix(granted).is_some_and(|p| p.starts_with('/'));
-        let exists = |path: &str| within(path) && !path.contains("missing");
+    fn explain(written: &str, error: io::ErrorKind, names: &[&str]) -> Error {
+        let exists = |path: &str| contains("/w", path) && !path.contains("missing");
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         at(written).explain_with("read", &error.into(), exists, |_| names.clone())
     }
 
     #[test]
     fn outside_names_what_is_granted() {
-        let error = explain("/etc/passwd", io::ErrorKind::NotFound, "/w", &[]);
+        let check = |written: &str, folders: &[&str]| {
+            let folders: Vec<String> = folders.iter().map(|&folder| folder.to_owned()).collect();
+            at(written).check(&folders)
+        };
+        for written in [".", "..", "../x", "/w", "/w/app/a"] {
+            assert_eq!(check(written, &["/spool", "/w"]), Ok(()), "{written}");
+        }
+        assert_eq!(check("/etc", &["/"]), Ok(()));
+        assert!(check("/ww", &["/w"]).is_err());
+        let error = check("/etc/passwd", &["/spool", "/w"]).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Denied);
-        assert!(error.message.starts_with("`/etc/passwd` is outside the workspace"), "{}", error.message);
-        assert!(error.message.contains("it may reach `/w` and what lies in it"), "{}", error.message);
+        assert!(error.message.starts_with("`/etc/passwd` is outside the folders"), "{}", error.message);
+        assert!(error.message.contains("it may reach `/spool`, `/w` and what lies in it"), "{}", error.message);
         assert!(error.message.contains("`--grant PLUGIN:files=/etc:r`"), "{}", error.message);
-        let error = explain("/etc/passwd", io::ErrorKind::NotFound, "/nowhere", &[]);
-        assert!(error.message.contains("granted no folder"), "{}", error.message);
+        assert!(check("x", &[]).unwrap_err().message.contains("granted no folder"));
     }
 
     #[test]
     fn a_missing_file_is_told_with_the_one_meant() {
-        let message = |written, names: &[&str]| explain(written, io::ErrorKind::NotFound, "/w", names).message;
+        let message = |written, names: &[&str]| explain(written, io::ErrorKind::NotFound, names).message;
         assert_eq!(
             message("src/mian.rs", &["lib.rs", "main.rs"]),
             "There is no `src/mian.rs`. Did you mean `src/main.rs`?"
@@ -298,7 +344,7 @@ mod tests {
     fn the_sandbox_and_permissions_are_told_apart() {
         let sandbox = at("a").explain_with("read", &io::Error::from_raw_os_error(EPERM), |_| true, |_| Vec::new());
         assert!(sandbox.message.contains("leads out of the granted folders"), "{}", sandbox.message);
-        let owner = explain("a", io::ErrorKind::PermissionDenied, "/w", &[]);
+        let owner = explain("a", io::ErrorKind::PermissionDenied, &[]);
         assert!(owner.message.contains("permissions of the file"), "{}", owner.message);
     }
 

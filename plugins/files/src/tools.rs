@@ -57,7 +57,7 @@ impl Tool for Read {
     }
 
     fn run(input: ReadInput, _: &Context) -> Result<Output, Error> {
-        let path = GuestPath::new(&input.path)?;
+        let path = GuestPath::granted(&input.path)?;
         let explain = |error: std::io::Error| path.explain("read", &error);
         let (file, bytes) = open(&path, "read")?;
         let mut reader = BufReader::with_capacity(8 * SNIFF_BYTES, file);
@@ -125,7 +125,7 @@ impl Tool for Write {
     }
 
     fn run(input: WriteInput, _: &Context) -> Result<Output, Error> {
-        let path = GuestPath::new(&input.path)?;
+        let path = GuestPath::granted(&input.path)?;
         if let Ok(metadata) = std::fs::metadata(&path)
             && !metadata.is_file()
         {
@@ -183,7 +183,7 @@ impl Tool for Edit {
     }
 
     fn run(input: EditInput, _: &Context) -> Result<Output, Error> {
-        let path = GuestPath::new(&input.path)?;
+        let path = GuestPath::granted(&input.path)?;
         open(&path, "edit")?;
         let explain = |error: std::io::Error| path.explain("edit", &error);
         let (bytes, has_more) = disk::read_up_to(path.as_ref(), MAX_EDIT_BYTES).map_err(explain)?;
@@ -244,7 +244,7 @@ impl Tool for Ls {
     }
 
     fn run(input: LsInput, _: &Context) -> Result<Output, Error> {
-        let path = GuestPath::new(input.path.as_deref().unwrap_or("."))?;
+        let path = GuestPath::granted(input.path.as_deref().unwrap_or("."))?;
         let explain = |error: std::io::Error| path.explain("list", &error);
         if !std::fs::metadata(&path).map_err(explain)?.is_dir() {
             return Err(Error::invalid(format!("`{path}` is a file, not a folder. Read it with read.")));

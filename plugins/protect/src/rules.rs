@@ -78,6 +78,9 @@ const FETCH: &str = "Download to a file, read it, then run that file.";
 const MACHINE: &str = "The machine is the user's: ask them.";
 const OWN_RULE: &str = "Find another way, or ask the user.";
 
+/// The longest command that is judged. Linux runs none that is longer: it is one argument of bash.
+const MAX_COMMAND_BYTES: usize = 128 * 1024;
+
 /// Whether calls of this tool are judged at all.
 pub fn concerns(tool: &str) -> bool {
     matches!(tool, "write" | "edit" | "bash")
@@ -102,6 +105,12 @@ impl Rules {
             }
             "bash" => {
                 let command = field("command")?;
+                if command.len() > MAX_COMMAND_BYTES {
+                    return Ok(Verdict::deny(format!(
+                        "The command has {} bytes; more than {MAX_COMMAND_BYTES} cannot be judged, nor run. Write it to a script file and run that.",
+                        command.len()
+                    )));
+                }
                 match self.forbidding(&command) {
                     None => Verdict::Pass,
                     Some((rule, way_out)) => Verdict::deny(format!(
@@ -216,6 +225,15 @@ mod tests {
         ] {
             assert!(judge(settings, tool, input).is_err(), "{settings} {tool} {input}");
         }
+    }
+
+    #[test]
+    fn a_command_too_long_to_judge_is_denied() {
+        let input = |bytes| pith_sdk::serde_json::json!({ "command": "a;".repeat(bytes / 2) }).to_string();
+        assert!(matches!(judge("{}", "bash", &input(MAX_COMMAND_BYTES)), Ok(Verdict::Pass)));
+        assert!(
+            matches!(judge("{}", "bash", &input(MAX_COMMAND_BYTES + 2)), Ok(Verdict::Deny(why)) if why.contains("script file"))
+        );
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Tool for Grep {
     }
 
     fn run(input: GrepInput, context: &Context) -> Result<Output, Error> {
-        let path = GuestPath::new(input.path.as_deref().unwrap_or("."))?;
+        let path = GuestPath::granted(input.path.as_deref().unwrap_or("."))?;
         let limit = input.limit.unwrap_or(DEFAULT_MATCHES);
         let mut query = query(&path);
         query.globs.extend(input.glob);
@@ -128,7 +128,7 @@ impl Tool for Find {
     }
 
     fn run(input: FindInput, context: &Context) -> Result<Output, Error> {
-        let path = GuestPath::new(input.path.as_deref().unwrap_or("."))?;
+        let path = GuestPath::granted(input.path.as_deref().unwrap_or("."))?;
         if input.pattern.starts_with('!') {
             return Err(Error::invalid(
                 "A pattern that starts with `!` finds nothing: give the files to find, not those to leave out.",

@@ -42,7 +42,7 @@ impl Tail {
     /// Takes the next bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total_bytes = self.total_bytes.saturating_add(bytes.len() as u64);
-        let mut rest = bytes;
+        let mut rest = self.skip(bytes);
         while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
             self.extend(&rest[..at]);
             if rest[at] == b'\n' {
@@ -53,6 +53,22 @@ impl Tail {
             rest = &rest[at + 1..];
         }
         self.extend(rest);
+    }
+
+    /// Leaves out the lines that later ones of the same chunk would push out anyway, without looking into them.
+    fn skip<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let Some((at, _)) = bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').nth(MAX_LINES) else {
+            return bytes;
+        };
+        let (skipped, rest) = bytes.split_at(at + 1);
+        self.total_lines += skipped.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        self.lines.clear();
+        self.lines_bytes = 0;
+        self.open.clear();
+        self.open_is_cut = false;
+        self.returned = false;
+        self.dropped = true;
+        rest
     }
 
     fn extend(&mut self, bytes: &[u8]) {
@@ -211,6 +227,8 @@ mod tests {
         assert_eq!((kept.lines, kept.total_lines, kept.total_bytes, kept.cut), (2000, 2500, text.len() as u64, true));
         let exact: String = (1..=2000).map(|n| format!("{n}\n")).collect();
         assert!(!super::tests::kept(&exact).cut);
+        let kept = super::tests::kept("y\n".repeat(100_000));
+        assert_eq!((kept.lines, kept.total_lines, kept.text.len(), kept.cut), (2000, 100_000, 3999, true));
         let open = super::tests::kept(format!("{exact}end"));
         assert!(open.cut && open.text.starts_with("2\n") && open.text.ends_with("\nend"));
     }
