@@ -1,0 +1,278 @@
+//! One call of one export: a place in the queue, a fresh instance, limits, a deadline, an end.
+
+use crate::{
+    cause::{Exceeded, cause, deadline_cause},
+    engine::Engines,
+    instance::Instance,
+    limits::{END_GRACE, HOST_CALL_BYTES, PROCESS_INSTANCES},
+    log::{LogLevel, LogLine},
+    plugin::{DISABLED, Linked, Plugin},
+};
+use futures::future::BoxFuture;
+use pith_core::{CallScope, Fault};
+use pith_law::Export;
+use pith_protocol::{Event, GuestError, GuestErrorKind};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::Semaphore;
+use wasmtime::{PoolConcurrencyLimitError, Store};
+
+/// How a call ended that gave nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Ended {
+    /// The guest said no, or the host in its stead.
+    Refused(GuestError),
+    /// It failed.
+    Fault(Fault),
+    /// The run was aborted.
+    Aborted,
+}
+
+/// What is called: an export, by its names.
+#[derive(Clone, Copy)]
+pub(crate) struct Called {
+    pub export: Export,
+    /// As faults name it, such as `tools.call`.
+    pub name: &'static str,
+}
+
+/// Instantiates and calls. May be called again in another engine, as long as no guest ran.
+pub(crate) type Work<T> =
+    Arc<dyn for<'s> Fn(&'s Linked, &'s mut Store<Instance>) -> BoxFuture<'s, wasmtime::Result<T>> + Send + Sync>;
+
+/// What all calls of the process share.
+pub(crate) struct Caller {
+    pub engines: Arc<Engines>,
+    instances: Semaphore,
+}
+
+/// How the instance's own part ended.
+enum Served<T> {
+    Gave(T, Box<Instance>),
+    Failed { cause: String, detail: String },
+    Late,
+    Aborted,
+}
+
+impl Caller {
+    pub fn new(engines: Arc<Engines>) -> Self {
+        Self { engines, instances: Semaphore::new(PROCESS_INSTANCES) }
+    }
+
+    /// Calls an export for a session: with its strikes, its events, and its saves written when it gave something that `accept` takes.
+    pub async fn call<T: Send + 'static, A>(
+        &self,
+        plugin: &Arc<Plugin>,
+        called: Called,
+        limit: Duration,
+        scope: CallScope,
+        work: Work<T>,
+        accept: impl FnOnce(T) -> Result<A, Ended> + Send,
+    ) -> Result<A, Ended> {
+        let session = scope.session.id().clone();
+        if plugin.strikes.is_out(&session, called.export) {
+            return Err(Ended::Fault(fault(plugin, called, DISABLED.to_owned())));
+        }
+        let deadline = Instant::now() + limit;
+        let places = async { Some((plugin.instances.acquire().await.ok()?, self.instances.acquire().await.ok()?)) };
+        let _places = tokio::select! {
+            biased;
+            () = scope.cancel.cancelled() => return Err(Ended::Aborted),
+            places = tokio::time::timeout_at(deadline.into(), places) => match places {
+                Ok(Some(places)) => places,
+                // It is not the guest that failed: no strike.
+                _ => return Err(Ended::Fault(fault(plugin, called, format!("{} in the queue of its calls", deadline_cause(limit))))),
+            },
+        };
+        let served = if plugin.facts.folders.list.is_empty() {
+            serve(self.engines.clone(), plugin.clone(), deadline, scope.clone(), work).await
+        } else {
+            self.serve_threaded(plugin, deadline, scope.clone(), work).await
+        };
+        let ended = match served {
+            Served::Gave(gave, instance) => match accept(gave) {
+                Ok(accepted) => {
+                    plugin.strikes.clear(&session, called.export);
+                    return write_saves(*instance, &scope).await.map(|()| accepted);
+                }
+                Err(Ended::Fault(Fault { cause, .. })) => Served::Failed { cause, detail: String::new() },
+                Err(ended) => {
+                    plugin.strikes.clear(&session, called.export);
+                    // A refusal is an answer: what was saved before it stands.
+                    write_saves(*instance, &scope).await?;
+                    return Err(ended);
+                }
+            },
+            other => other,
+        };
+        let cause = match ended {
+            Served::Failed { cause, detail } => {
+                let message = format!("{}: {cause}{}{detail}", called.name, if detail.is_empty() { "" } else { "\n" });
+                plugin.facts.log.write(LogLine {
+                    level: LogLevel::Error,
+                    plugin: &plugin.facts.name,
+                    message: &message,
+                });
+                cause
+            }
+            Served::Late => deadline_cause(limit),
+            Served::Aborted | Served::Gave(..) => return Err(Ended::Aborted),
+        };
+        let fault = fault(plugin, called, cause);
+        tell(&scope, &fault).await;
+        if plugin.strikes.fault(&session, called.export) {
+            tell(&scope, &Fault { cause: DISABLED.to_owned(), ..fault.clone() }).await;
+        }
+        Err(Ended::Fault(fault))
+    }
+
+    /// The same on a thread of its own, which is left behind where it does not end in time.
+    async fn serve_threaded<T: Send + 'static>(
+        &self,
+        plugin: &Arc<Plugin>,
+        deadline: Instant,
+        scope: CallScope,
+        work: Work<T>,
+    ) -> Served<T> {
+        let cancel = scope.cancel.clone();
+        let (engines, own) = (self.engines.clone(), plugin.clone());
+        let runtime = tokio::runtime::Handle::current();
+        let job = move || runtime.block_on(serve(engines, own, deadline, scope, work));
+        let Some(running) = plugin.threads.start(job) else {
+            let cause = "has too many threads that hang in the file system".to_owned();
+            return Served::Failed { cause, detail: String::new() };
+        };
+        let cancelled = async {
+            cancel.cancelled().await;
+            tokio::time::sleep(END_GRACE).await;
+        };
+        tokio::select! {
+            biased;
+            served = running.finish() => served.unwrap_or_else(|| Served::Failed {
+                cause: "failed within the host".to_owned(),
+                detail: String::new(),
+            }),
+            () = cancelled => Served::Aborted,
+            () = tokio::time::sleep_until((deadline + END_GRACE).into()) => Served::Late,
+        }
+    }
+}
+
+pub(crate) fn fault(plugin: &Plugin, called: Called, cause: String) -> Fault {
+    Fault { plugin: plugin.facts.name.clone(), export: called.name.to_owned(), cause }
+}
+
+async fn tell(scope: &CallScope, fault: &Fault) {
+    let Fault { plugin, export, cause } = fault.clone();
+    scope.outbox.send(Event::PluginFault { plugin, export, cause }).await;
+}
+
+/// In the pool; on demand where the pool is exhausted.
+async fn serve<T: Send + 'static>(
+    engines: Arc<Engines>,
+    plugin: Arc<Plugin>,
+    deadline: Instant,
+    scope: CallScope,
+    work: Work<T>,
+) -> Served<T> {
+    let facts = &plugin.facts;
+    let instance = || Instance::for_call(facts.clone(), scope.clone(), deadline);
+    let first = match instance() {
+        Ok(instance) => run(&engines, &plugin.code.first, instance, &work).await,
+        Err(error) => return not_started(&error),
+    };
+    let exhausted = match first {
+        Run::Exhausted => plugin.code.spare(&engines, &facts.grants),
+        Run::Over(served) => return served,
+    };
+    match (exhausted, instance()) {
+        (Ok(Some(spare)), Ok(instance)) => match run(&engines, spare, instance, &work).await {
+            Run::Over(served) => served,
+            Run::Exhausted => Served::Failed { cause: NO_ROOM.to_owned(), detail: String::new() },
+        },
+        (Ok(None), Ok(_)) => Served::Failed { cause: NO_ROOM.to_owned(), detail: String::new() },
+        (Err(error), _) | (_, Err(error)) => not_started(&error),
+    }
+}
+
+const NO_ROOM: &str = "was not started: there is no room for another instance";
+
+fn not_started<T>(error: &wasmtime::Error) -> Served<T> {
+    Served::Failed { cause: "was not started".to_owned(), detail: format!("{error:#}") }
+}
+
+enum Run<T> {
+    Over(Served<T>),
+    Exhausted,
+}
+
+/// A store with its limits set, before any guest code.
+pub(crate) fn store(linked: &Linked, instance: Instance) -> Store<Instance> {
+    let mut store = Store::new(&linked.engine, instance);
+    store.limiter(|instance| &mut instance.quota);
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_async_yield_and_update(1);
+    store.set_hostcall_fuel(HOST_CALL_BYTES);
+    store
+}
+
+async fn run<T>(engines: &Engines, linked: &Linked, instance: Instance, work: &Work<T>) -> Run<T> {
+    let (cancel, deadline, progress) = (instance.cancel.clone(), instance.deadline, instance.progress.clone());
+    let mut store = store(linked, instance);
+    let _ticking = engines.run();
+    let release = async {
+        match &progress {
+            Some(gate) => gate.release().await,
+            None => std::future::pending().await,
+        }
+    };
+    let gave = tokio::select! {
+        biased;
+        () = cancel.cancelled() => return Run::Over(Served::Aborted),
+        () = tokio::time::sleep_until(deadline.into()) => return Run::Over(Served::Late),
+        gave = work(linked, &mut store) => gave,
+        () = release => return Run::Over(Served::Aborted),
+    };
+    match gave {
+        Ok(gave) => Run::Over(Served::Gave(gave, Box::new(store.into_data()))),
+        Err(error) if error.is::<PoolConcurrencyLimitError>() => Run::Exhausted,
+        Err(_) if cancel.is_cancelled() => Run::Over(Served::Aborted),
+        Err(error) if error.downcast_ref::<Exceeded>() == Some(&Exceeded::Ended) => Run::Over(Served::Late),
+        Err(error) => Run::Over(failed(&error, store.data())),
+    }
+}
+
+fn failed<T>(error: &wasmtime::Error, instance: &Instance) -> Served<T> {
+    let mut detail = format!("{error:#}");
+    for (name, kept) in [("standard error", &instance.stderr), ("standard output", &instance.stdout)] {
+        let text = kept.text();
+        if !text.is_empty() {
+            detail.push_str(&format!("\n{name}:\n{text}"));
+        }
+    }
+    Served::Failed { cause: cause(error, instance.quota.refused()), detail }
+}
+
+/// What a call saved is written now that it has returned.
+async fn write_saves(mut instance: Instance, scope: &CallScope) -> Result<(), Ended> {
+    let saves = std::mem::take(&mut instance.saves);
+    if saves.is_empty() {
+        return Ok(());
+    }
+    let refused = |kind, message| Err(Ended::Refused(GuestError { kind, message }));
+    match saves.write(&scope.session, &instance.facts.publisher) {
+        Ok(Ok(entries)) => {
+            for entry in entries {
+                scope.outbox.send(Event::EntryAppended { entry }).await;
+            }
+            Ok(())
+        }
+        Ok(Err(conflict)) => refused(
+            GuestErrorKind::Conflict,
+            format!("another call changed {} meanwhile, so nothing of this one was saved", conflict.kind),
+        ),
+        Err(error) => refused(GuestErrorKind::Internal, format!("the plugin's state was not saved: {error}")),
+    }
+}

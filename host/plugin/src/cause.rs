@@ -1,0 +1,70 @@
+//! What a failed guest call is told as: a cause in our own words, with the limit where there is one. Trap texts go to the log only.
+
+use crate::{
+    limits::{EXPORTED_CALL_BYTES, HOST_CALL_BYTES, HOST_CALLS},
+    quota::Refused,
+};
+use std::time::Duration;
+use wasmtime::Trap;
+
+/// A limit that one of our imports found reached. It ends the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Exceeded {
+    #[error("called the host more than {HOST_CALLS} times")]
+    HostCalls,
+    #[error("gave the host more than {} MiB", EXPORTED_CALL_BYTES >> 20)]
+    Bytes,
+    #[error("was ended")]
+    Ended,
+}
+
+/// How wasmtime's message begins where a guest hands over more than `set_hostcall_fuel` allows: its type is private.
+const TOO_MUCH_DATA: &str = "too much data is being copied between the host and the guest";
+
+/// The cause of a failed call.
+pub(crate) fn cause(error: &wasmtime::Error, refused: Option<Refused>) -> String {
+    if let Some(exceeded) = error.downcast_ref::<Exceeded>() {
+        return exceeded.to_string();
+    }
+    if error.root_cause().to_string().starts_with(TOO_MUCH_DATA) {
+        return format!("gave more than {} MiB at once", HOST_CALL_BYTES >> 20);
+    }
+    if error.downcast_ref::<wasmtime::component::ResourceTableError>().is_some() {
+        return format!("held more than {} host resources, or one that is not its own", crate::limits::RESOURCES);
+    }
+    if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
+        return format!("left with exit code {}", exit.0);
+    }
+    let trap = error.downcast_ref::<Trap>();
+    if trap == Some(&Trap::StackOverflow) {
+        return "overflowed its stack".to_owned();
+    }
+    // A guest that was refused memory usually aborts: the trap says only that.
+    match refused {
+        Some(Refused::Memory { limit_bytes }) => {
+            return format!("ran out of memory (limit {} MiB)", limit_bytes >> 20);
+        }
+        Some(Refused::Tables) => {
+            return format!("used more than {} table elements", crate::limits::TABLE_ELEMENTS);
+        }
+        None => {}
+    }
+    match trap {
+        Some(Trap::UnreachableCodeReached) => "trapped: unreachable code, such as a panic".to_owned(),
+        Some(trap) => format!("trapped: {trap}"),
+        None => "broke the contract of its interface".to_owned(),
+    }
+}
+
+/// The cause of a call that took too long.
+pub(crate) fn deadline_cause(limit: Duration) -> String {
+    format!("exceeded its deadline of {}", in_words(limit))
+}
+
+fn in_words(time: Duration) -> String {
+    if time < Duration::from_secs(1) || time.subsec_millis() != 0 {
+        format!("{} ms", time.as_millis())
+    } else {
+        format!("{} s", time.as_secs())
+    }
+}

@@ -1,0 +1,46 @@
+//! `tool-filter`: sees every result, and may replace it. Fails closed.
+
+use crate::{
+    call::{Called, Caller, Ended, Work, fault},
+    convert,
+    exports::tool_gate::stop,
+    limits::GUARD_DEADLINE,
+    plugin::Plugin,
+};
+use pith_bindings::imports::pith::plugin::{tool_types, types::Error};
+use pith_core::{CallScope, CanonicalCall, Stop};
+use pith_law::Export;
+use pith_protocol::{CallOrigin, ToolOutput};
+use std::sync::Arc;
+
+const AFTER_CALL: Called = Called { export: Export::ToolFilter, name: "tool-filter.after-call" };
+
+/// What one filter makes of a result.
+pub(crate) async fn filter(
+    caller: &Caller,
+    plugin: &Arc<Plugin>,
+    call: &CanonicalCall,
+    origin: &CallOrigin,
+    output: ToolOutput,
+    scope: CallScope,
+) -> Result<ToolOutput, Stop> {
+    let (call, origin, shown) =
+        (convert::tool_call(call), convert::call_origin(origin), convert::shown_output(&output));
+    let work: Work<Result<Option<tool_types::ToolOutput>, Error>> = Arc::new(move |linked, store| {
+        let (call, origin, shown) = (call.clone(), origin.clone(), shown.clone());
+        Box::pin(async move {
+            let pre = linked.filter.as_ref().ok_or_else(|| wasmtime::format_err!("no export tool-filter"))?;
+            let filter = pre.instantiate_async(&mut *store).await?;
+            filter.pith_plugin_tool_filter().call_after_call(store, &call, &origin, &shown).await
+        })
+    });
+    let accept = |gave: Result<Option<tool_types::ToolOutput>, Error>| match gave {
+        Ok(None) => Ok(None),
+        Ok(Some(replaced)) => convert::tool_output(replaced, &output.content)
+            .map(Some)
+            .map_err(|error| Ended::Fault(fault(plugin, AFTER_CALL, error.to_string()))),
+        Err(error) => Err(Ended::Refused(convert::guest_error(error))),
+    };
+    let filtered = caller.call(plugin, AFTER_CALL, GUARD_DEADLINE, scope, work, accept).await;
+    Ok(filtered.map_err(stop)?.unwrap_or(output))
+}

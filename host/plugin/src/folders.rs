@@ -1,0 +1,110 @@
+//! The folders of a plugin's grants: found, checked and held at load.
+
+use crate::error::LoadError;
+use pith_law::{Access, Capability, FilesBound, Folder, check_folder};
+use pith_os::Root;
+use std::{
+    fs::{DirBuilder, File},
+    io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+};
+
+/// Where the folders of grants are.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// The working folder.
+    pub workspace: PathBuf,
+    /// Where long outputs of the session lie.
+    pub spool: PathBuf,
+    /// Each plugin's own folder is in here, under its name.
+    pub plugin_data: PathBuf,
+    /// Each plugin's temporary folder is in here, under its name. Made fresh by the caller for each start.
+    pub temp: PathBuf,
+    /// The folders of skills.
+    pub skills: Vec<PathBuf>,
+    /// What no plugin may reach: Pith's own folders.
+    pub reserved: Vec<PathBuf>,
+}
+
+/// All folders of one plugin.
+#[derive(Default)]
+pub(crate) struct Folders {
+    pub list: Vec<GrantedFolder>,
+    /// The same, for the host's own opener.
+    pub roots: Vec<Root>,
+}
+
+/// One granted folder.
+pub(crate) struct GrantedFolder {
+    /// Absolute, without links: also the guest's name for it.
+    pub path: PathBuf,
+    pub guest_path: String,
+    pub writable: bool,
+    pub is_workspace: bool,
+    /// Held from load on.
+    pub handle: File,
+}
+
+/// All folders that a plugin's grants name.
+pub(crate) fn granted_folders(plugin: &str, grants: &[Capability], places: &Places) -> Result<Folders, LoadError> {
+    let mut folders = Folders::default();
+    for grant in grants {
+        let Capability::Files(bound) = grant else { continue };
+        for path in paths(plugin, bound, places) {
+            let unusable = |source: io::Error| LoadError::FolderUnusable {
+                plugin: plugin.to_owned(),
+                capability: grant.to_string(),
+                path: path.clone(),
+                source,
+            };
+            let refused =
+                |source| LoadError::Folder { plugin: plugin.to_owned(), capability: grant.to_string(), source };
+            // By its name first, so that nothing is made where nothing may be reached.
+            check_folder(&path, &places.reserved).map_err(refused)?;
+            if is_ours(&bound.folder) {
+                DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(unusable)?;
+            }
+            let root = Root::open(&path).map_err(|error| unusable(io::Error::other(error)))?;
+            let real = check_folder(root.path(), &places.reserved).map_err(refused)?;
+            let writable = bound.access == Access::ReadWrite;
+            if let Some(known) = folders.list.iter_mut().find(|known| known.path == real) {
+                known.writable |= writable;
+                known.is_workspace |= bound.folder == Folder::Workspace;
+                continue;
+            }
+            let handle = File::open(&real).map_err(unusable)?;
+            let guest_path = real.to_str().ok_or_else(|| unusable(io::ErrorKind::InvalidFilename.into()))?.to_owned();
+            let is_workspace = bound.folder == Folder::Workspace;
+            folders.list.push(GrantedFolder { path: real, guest_path, writable, is_workspace, handle });
+            folders.roots.push(root);
+        }
+    }
+    Ok(folders)
+}
+
+fn is_ours(folder: &Folder) -> bool {
+    matches!(folder, Folder::Spool | Folder::PluginData | Folder::Temp)
+}
+
+fn paths(plugin: &str, bound: &FilesBound, places: &Places) -> Vec<PathBuf> {
+    match &bound.folder {
+        Folder::Workspace => vec![places.workspace.clone()],
+        Folder::Spool => vec![places.spool.clone()],
+        Folder::PluginData => vec![places.plugin_data.join(plugin)],
+        Folder::Temp => vec![places.temp.join(plugin)],
+        // A folder of skills that is not there has none.
+        Folder::Skills => places.skills.iter().filter(|path| path.is_dir()).cloned().collect(),
+        Folder::Path(path) => vec![path.clone()],
+    }
+}
+
+/// Folders that some plugin may write to: no program that a plugin may run is taken from there.
+pub(crate) fn writable_paths<'f>(folders: impl Iterator<Item = &'f GrantedFolder>) -> Vec<PathBuf> {
+    folders.filter(|folder| folder.writable).map(|folder| folder.path.clone()).collect()
+}
+
+/// Whether a path lies within one of the folders, by its text.
+pub(crate) fn holds(folders: &[GrantedFolder], path: &Path) -> bool {
+    folders.iter().any(|folder| path.starts_with(&folder.path))
+}

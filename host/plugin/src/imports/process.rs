@@ -1,0 +1,389 @@
+//! `process`: runs the programs that the grant names.
+
+use crate::{
+    convert::refusal,
+    folders,
+    instance::Instance,
+    limits::{CHILDREN, PROCESS_KEEP_BYTES, SPAWN_KEEP_BYTES},
+    plugin::Facts,
+};
+use pith_bindings::imports::pith::plugin::{
+    process::{self as wit, Command, Exit, Host, HostChild, Output},
+    types::{Error, ErrorKind},
+};
+use pith_law::{Capability, ProcessBound, normalise};
+use pith_os::{Chunk, ProcessError, SpoolDir, SpoolFile, find_program};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use wasmtime::component::Resource;
+
+/// What a plugin may run, found when its grant is read.
+#[derive(Default)]
+pub(crate) struct ProcessAuthority {
+    /// None: granted, and not found.
+    programs: BTreeMap<String, Option<PathBuf>>,
+    variables: BTreeSet<String>,
+    environment: Vec<(OsString, OsString)>,
+    alive: Arc<AtomicUsize>,
+    detached: Mutex<HashMap<PathBuf, Detached>>,
+}
+
+/// A program that was left running.
+struct Detached {
+    cancel: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+/// Variables that a plugin's programs get of the user's environment, where it is not given all of it.
+const ENVIRONMENT: [&str; 12] =
+    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "TMPDIR", "NO_COLOR"];
+
+impl ProcessAuthority {
+    /// `excluded`: folders that some plugin may write to, from which no program is taken.
+    pub fn new(
+        grants: &[Capability],
+        environment: &[(OsString, OsString)],
+        inherits_environment: bool,
+        excluded: &[PathBuf],
+    ) -> Self {
+        let path = environment.iter().find(|(name, _)| name == "PATH").map_or(OsStr::new(""), |(_, path)| path);
+        let mut authority = Self::default();
+        for grant in grants {
+            match grant {
+                Capability::Process(ProcessBound::Program(name)) => {
+                    authority.programs.insert(name.clone(), find_program(name, path, excluded));
+                }
+                Capability::Process(ProcessBound::Variable(name)) => {
+                    authority.variables.insert(name.clone());
+                }
+                _ => {}
+            }
+        }
+        let is_given = |name: &OsStr| inherits_environment || ENVIRONMENT.iter().any(|given| name == *given);
+        authority.environment = environment.iter().filter(|(name, _)| is_given(name)).cloned().collect();
+        authority
+    }
+
+    fn program(&self, name: &str) -> Result<PathBuf, Error> {
+        match self.programs.get(name) {
+            Some(Some(path)) => Ok(path.clone()),
+            Some(None) => Err(refusal(ErrorKind::NotFound, format!("the program {name} was not found at start"))),
+            None if name.contains(['/', '\\']) => {
+                Err(refusal(ErrorKind::Denied, "a program is a bare name: paths are not run"))
+            }
+            None => Err(refusal(ErrorKind::Denied, format!("running {name} was not granted"))),
+        }
+    }
+
+    fn environment(&self, set: Vec<(String, String)>) -> Result<Vec<(OsString, OsString)>, Error> {
+        let mut environment = self.environment.clone();
+        for (name, value) in set {
+            if !self.variables.contains(&name) {
+                return Err(refusal(ErrorKind::Denied, format!("setting the variable {name} was not granted")));
+            }
+            environment.retain(|(known, _)| *known != *name);
+            environment.push((name.into(), value.into()));
+        }
+        Ok(environment)
+    }
+
+    fn one_more(&self) -> Result<Alive, Error> {
+        let one = Alive(self.alive.clone());
+        if self.alive.fetch_add(1, Ordering::Relaxed) >= CHILDREN {
+            return Err(refusal(ErrorKind::Limit, format!("a plugin has at most {CHILDREN} programs running")));
+        }
+        Ok(one)
+    }
+
+    fn stop_detached(&self, spool: &Path) -> bool {
+        let stopped = self.detached.lock().unwrap_or_else(PoisonError::into_inner).remove(spool);
+        match stopped {
+            Some(detached) => {
+                detached.cancel.cancel();
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Drop for ProcessAuthority {
+    fn drop(&mut self) {
+        for (_, detached) in self.detached.get_mut().unwrap_or_else(PoisonError::into_inner).drain() {
+            // Dropping the task drops the child, which kills its group.
+            detached.task.abort();
+        }
+    }
+}
+
+/// One of the children that a plugin may have; given back when it goes.
+struct Alive(Arc<AtomicUsize>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What a guest's `child` stands for: nothing more, once it was detached. The entry stays, so that its number is nobody else's.
+struct Held(Option<Running>);
+
+struct Running {
+    child: pith_os::Child,
+    whole: Whole,
+    alive: Alive,
+}
+
+/// All that a child said, in its order: in memory while it is short, then in the spool.
+struct Whole {
+    spool: SpoolDir,
+    prefix: String,
+    memory: Vec<u8>,
+    file: Option<SpoolFile>,
+}
+
+impl Whole {
+    fn append(&mut self, bytes: &[u8]) {
+        if self.file.is_none() {
+            if self.memory.len().saturating_add(bytes.len()) <= SPAWN_KEEP_BYTES {
+                self.memory.extend_from_slice(bytes);
+                return;
+            }
+            // Without a file the output itself still reaches the guest.
+            self.file = self.spool.create(&self.prefix).ok();
+            if let Some(file) = &mut self.file {
+                file.append(&self.memory);
+            }
+            self.memory.clear();
+        }
+        if let Some(file) = &mut self.file {
+            file.append(bytes);
+        }
+    }
+
+    fn path(&self) -> Option<String> {
+        self.file.as_ref().map(|file| file.path().to_string_lossy().into_owned())
+    }
+
+    /// The file, made now if there is none.
+    fn into_file(mut self) -> std::io::Result<SpoolFile> {
+        match self.file.take() {
+            Some(file) => Ok(file),
+            None => {
+                let mut file = self.spool.create(&self.prefix)?;
+                file.append(&self.memory);
+                Ok(file)
+            }
+        }
+    }
+}
+
+impl Instance {
+    fn command(&self, command: Command) -> Result<pith_os::Command, Error> {
+        let Some(scope) = &self.scope else {
+            return Err(refusal(ErrorKind::Unavailable, "there is no session to run programs for"));
+        };
+        let authority = &self.facts.process;
+        let program = authority.program(&command.program)?;
+        let cwd = working_folder(&self.facts, scope.session.cwd(), command.cwd.as_deref())?;
+        Ok(pith_os::Command {
+            program,
+            args: command.args.into_iter().map(OsString::from).collect(),
+            cwd,
+            env: authority.environment(command.env)?,
+            stdin: command.stdin,
+            stdin_open: false,
+            merge_stderr: command.merge_stderr,
+            timeout: command.timeout_ms.map(|ms| Duration::from_millis(ms.into())),
+        })
+    }
+}
+
+/// The session's folder, or one within it or within a granted one, links resolved.
+fn working_folder(facts: &Facts, session: &Path, asked: Option<&str>) -> Result<PathBuf, Error> {
+    let Some(asked) = asked else { return Ok(session.to_owned()) };
+    let plain =
+        normalise(Path::new(asked)).ok_or_else(|| refusal(ErrorKind::Invalid, "cwd has to be an absolute path"))?;
+    let real =
+        std::fs::canonicalize(&plain).map_err(|error| refusal(ErrorKind::NotFound, format!("{asked}: {error}")))?;
+    let home = std::fs::canonicalize(session).unwrap_or_else(|_| session.to_owned());
+    if real.starts_with(&home) || folders::holds(&facts.folders.list, &real) {
+        Ok(real)
+    } else {
+        Err(refusal(ErrorKind::Denied, format!("{asked} lies in no folder of this plugin")))
+    }
+}
+
+fn command_bytes(command: &Command) -> usize {
+    let env = command.env.iter().map(|(name, value)| name.len().saturating_add(value.len()));
+    let args = command.args.iter().map(String::len);
+    args.chain(env).fold(command.stdin.len(), usize::saturating_add)
+}
+
+fn exit(exit: pith_os::Exit, spool: Option<String>) -> Exit {
+    Exit {
+        code: exit.code,
+        signal: exit.signal,
+        timed_out: exit.timed_out,
+        spool: exit.spool.map(|path| path.to_string_lossy().into_owned()).or(spool),
+    }
+}
+
+fn refused(error: &ProcessError) -> Error {
+    let kind = match error {
+        ProcessError::Invalid { .. } => ErrorKind::Invalid,
+        ProcessError::Folder { .. } => ErrorKind::NotFound,
+        ProcessError::Limit => ErrorKind::Limit,
+        ProcessError::StdinClosed => ErrorKind::Conflict,
+        _ => ErrorKind::Internal,
+    };
+    refusal(kind, error.to_string())
+}
+
+impl Host for Instance {
+    async fn stop_detached(&mut self, spool: String) -> wasmtime::Result<Result<(), Error>> {
+        self.enter(spool.len())?;
+        Ok(if self.facts.process.stop_detached(Path::new(&spool)) {
+            Ok(())
+        } else {
+            Err(refusal(ErrorKind::NotFound, "nothing of this plugin runs with that spool"))
+        })
+    }
+
+    async fn run(&mut self, command: Command) -> wasmtime::Result<Result<Output, Error>> {
+        self.enter(command_bytes(&command))?;
+        let command = match self.command(command) {
+            Ok(command) => command,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let _alive = match self.facts.process.one_more() {
+            Ok(alive) => alive,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        Ok(match pith_os::run(command, PROCESS_KEEP_BYTES, &self.facts.spool, &self.cancel, None).await {
+            Ok(output) => Ok(Output {
+                stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+                stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+                exit: exit(output.exit, None),
+            }),
+            Err(error) => Err(refused(&error)),
+        })
+    }
+
+    async fn spawn(&mut self, command: Command) -> wasmtime::Result<Result<Resource<wit::Child>, Error>> {
+        self.enter(command_bytes(&command))?;
+        let mut command = match self.command(command) {
+            Ok(command) => command,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        // A program whose input was left empty gets /dev/null: many look into a pipe for more. One that was given some is given more.
+        command.stdin_open = !command.stdin.is_empty();
+        let alive = match self.facts.process.one_more() {
+            Ok(alive) => alive,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let prefix = command.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let child = match pith_os::Child::spawn(command) {
+            Ok(child) => child,
+            Err(error) => return Ok(Err(refused(&error))),
+        };
+        let whole = Whole { spool: self.facts.spool.clone(), prefix, memory: Vec::new(), file: None };
+        let held = self.table.push(Held(Some(Running { child, whole, alive })))?;
+        // The bindings' own type is only a name for it: nothing of ours is known to that crate.
+        Ok(Ok(Resource::new_own(held.rep())))
+    }
+}
+
+fn detached() -> Error {
+    refusal(ErrorKind::Conflict, "this program was detached")
+}
+
+impl Instance {
+    fn held(&mut self, child: &Resource<wit::Child>) -> wasmtime::Result<&mut Option<Running>> {
+        Ok(&mut self.table.get_mut(&Resource::<Held>::new_borrow(child.rep()))?.0)
+    }
+}
+
+impl HostChild for Instance {
+    async fn next(
+        &mut self,
+        child: Resource<wit::Child>,
+        wait_ms: Option<u32>,
+    ) -> wasmtime::Result<Result<wit::Chunk, Error>> {
+        self.enter(0)?;
+        let Some(running) = self.held(&child)? else { return Ok(Err(detached())) };
+        let wait = wait_ms.map(|ms| Duration::from_millis(ms.into()));
+        Ok(match running.child.next(wait).await {
+            Ok(Chunk::Stdout(bytes)) => {
+                running.whole.append(&bytes);
+                Ok(wit::Chunk::Stdout(bytes))
+            }
+            Ok(Chunk::Stderr(bytes)) => {
+                running.whole.append(&bytes);
+                Ok(wit::Chunk::Stderr(bytes))
+            }
+            Ok(Chunk::Exit(ended)) => Ok(wit::Chunk::Exit(exit(ended, running.whole.path()))),
+            Err(error) => Err(refused(&error)),
+        })
+    }
+
+    async fn write(&mut self, child: Resource<wit::Child>, bytes: Vec<u8>) -> wasmtime::Result<Result<(), Error>> {
+        self.enter(bytes.len())?;
+        let Some(running) = self.held(&child)? else { return Ok(Err(detached())) };
+        Ok(running.child.write(&bytes).map_err(|error| refused(&error)))
+    }
+
+    async fn close_stdin(&mut self, child: Resource<wit::Child>) -> wasmtime::Result<()> {
+        self.enter(0)?;
+        if let Some(running) = self.held(&child)? {
+            running.child.close_stdin();
+        }
+        Ok(())
+    }
+
+    async fn kill(&mut self, child: Resource<wit::Child>) -> wasmtime::Result<()> {
+        self.enter(0)?;
+        if let Some(running) = self.held(&child)? {
+            running.child.kill();
+        }
+        Ok(())
+    }
+
+    async fn detach(&mut self, child: Resource<wit::Child>) -> wasmtime::Result<Result<String, Error>> {
+        self.enter(0)?;
+        let Some(Running { child, whole, alive }) = self.held(&child)?.take() else { return Ok(Err(detached())) };
+        let file = match whole.into_file() {
+            Ok(file) => file,
+            Err(error) => return Ok(Err(refusal(ErrorKind::Internal, format!("no spool: {error}")))),
+        };
+        let path = file.path().to_owned();
+        let cancel = CancellationToken::new();
+        let own = cancel.clone();
+        let task = tokio::spawn(async move {
+            // How it ended is in the spool's end; nobody waits for it.
+            let _ = child.detached(file, own).await;
+            drop(alive);
+        });
+        let mut detached = self.facts.process.detached.lock().unwrap_or_else(PoisonError::into_inner);
+        detached.retain(|_, one| !one.task.is_finished());
+        detached.insert(path.clone(), Detached { cancel, task });
+        Ok(Ok(path.to_string_lossy().into_owned()))
+    }
+
+    async fn drop(&mut self, child: Resource<wit::Child>) -> wasmtime::Result<()> {
+        if let Held(Some(Running { child, .. })) = self.table.delete::<Held>(Resource::new_own(child.rep()))? {
+            child.close().await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,178 @@
+//! From a component's bytes to a plugin that can be called. Nothing of the guest runs here but `specs`, and that only when its answer is
+//! not kept from an earlier start.
+
+use crate::{
+    cache::{CodeCache, hex_digest},
+    call::Caller,
+    definition::Definitions,
+    error::LoadError,
+    exports,
+    folders::Folders,
+    host::{PluginCode, PluginSource},
+    imports::{self, process::ProcessAuthority},
+    limits::{COMPONENT_BYTES, TOOL_DEADLINE_MAX},
+    log::LogSink,
+    plugin::{Code, Facts, Plugin},
+};
+use pith_core::canonical_json;
+use pith_law::{Authority, Capability, Export, ImportKind, Request, export_request, import_kind, missing};
+use pith_os::{OpenError, SpoolDir, read_regular};
+use std::{borrow::Cow, ffi::OsString, path::PathBuf, sync::Arc};
+use wasmtime::{Engine, component::Component};
+
+/// The versions of the contract that are served: additions within a minor version keep old guests linking.
+const CONTRACT: &str = "0.1.";
+/// The versions of WASI that are served.
+const WASI: &str = "0.2.";
+/// Exports that this host calls.
+const CALLED: [Export; 3] = [Export::Tools, Export::ToolGate, Export::ToolFilter];
+
+/// What loading a plugin needs beside the plugin.
+pub(crate) struct Loader<'l> {
+    pub caller: &'l Caller,
+    pub cache: &'l CodeCache,
+    pub spool: &'l SpoolDir,
+    pub log: &'l Arc<dyn LogSink>,
+    pub environment: &'l [(OsString, OsString)],
+    /// Folders that some plugin may write to.
+    pub writable: &'l [PathBuf],
+}
+
+impl Loader<'_> {
+    /// Loads one. May run beside others, outside any async runtime.
+    pub fn load(&self, source: PluginSource, folders: Folders) -> Result<(Plugin, Definitions), LoadError> {
+        let plugin = source.name.as_str();
+        let bytes = read(plugin, source.code)?;
+        check_bytes(plugin, &bytes)?;
+        let digest = hex_digest(&bytes);
+        let engine =
+            self.caller.engines.first().map_err(|error| LoadError::Engine { source: error.into_boxed_dyn_error() })?;
+        let compile = || self.cache.compile(engine, &digest, &bytes);
+        let component = self.cache.load(engine, &digest).map_or_else(compile, Ok);
+        let component = component
+            .map_err(|error| LoadError::Compile { plugin: plugin.to_owned(), source: error.into_boxed_dyn_error() })?;
+        check_type(plugin, engine, &component, &source.grants)?;
+        let is_pooled = self.caller.engines.pooled().is_some();
+        let code = Code::new(engine, is_pooled, component, &source.grants)
+            .map_err(|error| LoadError::Link { plugin: plugin.to_owned(), source: error.into_boxed_dyn_error() })?;
+        let process =
+            ProcessAuthority::new(&source.grants, self.environment, source.inherits_environment, self.writable);
+        let mut limits = source.limits;
+        limits.tool_deadline = limits.tool_deadline.min(TOOL_DEADLINE_MAX);
+        let facts = Facts {
+            name: source.name,
+            publisher: source.publisher,
+            digest,
+            settings: canonical_json(&source.settings),
+            grants: source.grants,
+            folders,
+            process,
+            limits,
+            spool: self.spool.clone(),
+            log: self.log.clone(),
+        };
+        let plugin = Plugin::new(facts, code);
+        let definitions = if plugin.serves(Export::Tools) { self.definitions(&plugin) } else { Definitions::default() };
+        Ok((plugin, definitions))
+    }
+
+    /// Kept from an earlier start, or asked for. What failed is asked again at the next start.
+    fn definitions(&self, plugin: &Plugin) -> Definitions {
+        let settings = format!("{}\0{}", env!("CARGO_PKG_VERSION"), plugin.facts.settings);
+        let key = format!("{}-{}", plugin.facts.digest, &hex_digest(settings.as_bytes())[..16]);
+        if let Some(kept) = self.cache.load_specs(&key).and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
+            return kept;
+        }
+        match exports::tools::specs(self.caller, plugin) {
+            Ok(specs) => {
+                let definitions = Definitions::check(specs);
+                if let Ok(bytes) = serde_json::to_vec(&definitions) {
+                    self.cache.keep_specs(&key, &bytes);
+                }
+                definitions
+            }
+            Err(reason) => {
+                Definitions { specs: Vec::new(), refused: vec![format!("its tools are not offered: {reason}")] }
+            }
+        }
+    }
+}
+
+fn read(plugin: &str, code: PluginCode) -> Result<Cow<'static, [u8]>, LoadError> {
+    match code {
+        PluginCode::Bytes(bytes) => Ok(bytes),
+        PluginCode::File(path) => match read_regular(&path, COMPONENT_BYTES as u64) {
+            Ok(bytes) => Ok(bytes.into()),
+            Err(OpenError::TooLarge { .. }) => Err(too_large(plugin)),
+            Err(source) => Err(LoadError::Unreadable { plugin: plugin.to_owned(), source }),
+        },
+    }
+}
+
+fn too_large(plugin: &str) -> LoadError {
+    LoadError::TooLarge { plugin: plugin.to_owned(), limit_bytes: COMPONENT_BYTES }
+}
+
+/// By content, never by name.
+fn check_bytes(plugin: &str, bytes: &[u8]) -> Result<(), LoadError> {
+    let plugin = plugin.to_owned();
+    if Engine::detect_precompiled(bytes).is_some() || bytes.starts_with(b"\x7fELF") {
+        return Err(LoadError::Precompiled { plugin });
+    }
+    if bytes.len() > COMPONENT_BYTES {
+        return Err(too_large(&plugin));
+    }
+    match (bytes.get(..4), bytes.get(4..8)) {
+        (Some(b"\0asm"), Some([_, _, 1, 0])) => Ok(()),
+        (Some(b"\0asm"), Some([_, _, 0, 0])) => Err(LoadError::CoreModule { plugin }),
+        _ => Err(LoadError::NotAComponent { plugin }),
+    }
+}
+
+/// Reads what the component asks for, and compares it with what is served and what was granted.
+fn check_type(plugin: &str, engine: &Engine, component: &Component, grants: &[Capability]) -> Result<(), LoadError> {
+    let kind = component.component_type();
+    let unknown = |name: &str, is_export| LoadError::UnknownInterface {
+        plugin: plugin.to_owned(),
+        interface: name.to_owned(),
+        is_export,
+    };
+    let mut requests = Vec::new();
+    for (name, _) in kind.imports(engine) {
+        let version = if name.starts_with("wasi:") { WASI } else { CONTRACT };
+        match import_kind(name) {
+            ImportKind::Unknown => return Err(unknown(name, false)),
+            _ if !is_version(name, version) => return Err(unknown(name, false)),
+            ImportKind::AlwaysGranted | ImportKind::Standard | ImportKind::Types => {}
+            ImportKind::Request(request) => {
+                // `wasi:http` is asked for by its presence; nothing serves it yet, so a grant does not help.
+                let is_granted = grants.iter().any(|grant| request.is_served_by(grant));
+                let is_refused_by_grant = request == Request::Authority(Authority::Http) && name.starts_with("wasi:");
+                if !imports::is_served(request) && (is_granted || !is_refused_by_grant) {
+                    return Err(unknown(name, false));
+                }
+                requests.push(request);
+            }
+        }
+    }
+    for (name, _) in kind.exports(engine).filter(|(name, _)| name.starts_with("pith:")) {
+        let called =
+            export_request(name).filter(|request| CALLED.iter().any(|export| *request == Request::Export(*export)));
+        match called {
+            Some(request) if is_version(name, CONTRACT) => requests.push(request),
+            _ => return Err(unknown(name, true)),
+        }
+    }
+    let missing = missing(&requests, grants);
+    if missing.is_empty() { Ok(()) } else { Err(LoadError::MissingGrants { plugin: plugin.to_owned(), missing }) }
+}
+
+fn is_version(name: &str, served: &str) -> bool {
+    name.split_once('@').is_some_and(|(_, version)| version.starts_with(served) && !version.contains('-'))
+}
+
+/// Whether the component exports this interface of the contract.
+pub(crate) fn has_export(engine: &Engine, component: &Component, interface: &str) -> bool {
+    let wanted = format!("pith:plugin/{interface}@{CONTRACT}");
+    component.component_type().exports(engine).any(|(name, _)| name.starts_with(&wanted))
+}

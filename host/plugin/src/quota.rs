@@ -1,0 +1,85 @@
+//! What an instance may use: memory, tables, core instances. Growth past a limit fails in the guest, and is noted: what traps after that
+//! failed for want of it.
+
+use crate::limits::{CORE_INSTANCES, TABLE_ELEMENTS};
+use wasmtime::ResourceLimiter;
+
+/// Counts all memories and tables of one store together.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    memory_limit_bytes: usize,
+    memory_bytes: usize,
+    table_elements: usize,
+    /// The first limit that was reached.
+    refused: Option<Refused>,
+}
+
+/// A limit that was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Memory { limit_bytes: usize },
+    Tables,
+}
+
+impl Quota {
+    pub fn new(memory_limit_bytes: usize) -> Self {
+        Self { memory_limit_bytes, memory_bytes: 0, table_elements: 0, refused: None }
+    }
+
+    pub fn refused(&self) -> Option<Refused> {
+        self.refused
+    }
+}
+
+/// The total after a growth, where it is within the limit.
+fn grown(total: usize, current: usize, desired: usize, limit: usize) -> Option<usize> {
+    let after = total.checked_add(desired.saturating_sub(current))?;
+    (after <= limit).then_some(after)
+}
+
+impl ResourceLimiter for Quota {
+    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+        // What the guest's own maximum forbids is the guest's affair.
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
+        match grown(self.memory_bytes, current, desired, self.memory_limit_bytes) {
+            Some(total) => {
+                self.memory_bytes = total;
+                Ok(true)
+            }
+            None => {
+                self.refused.get_or_insert(Refused::Memory { limit_bytes: self.memory_limit_bytes });
+                Ok(false)
+            }
+        }
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
+        match grown(self.table_elements, current, desired, TABLE_ELEMENTS) {
+            Some(total) => {
+                self.table_elements = total;
+                Ok(true)
+            }
+            None => {
+                self.refused.get_or_insert(Refused::Tables);
+                Ok(false)
+            }
+        }
+    }
+
+    fn instances(&self) -> usize {
+        CORE_INSTANCES
+    }
+
+    fn tables(&self) -> usize {
+        CORE_INSTANCES
+    }
+
+    fn memories(&self) -> usize {
+        CORE_INSTANCES
+    }
+}
