@@ -111,6 +111,15 @@ impl Endpoint {
         self.base.as_str().trim_end_matches('/')
     }
 
+    /// A text without the key, should a server repeat it.
+    pub(crate) fn without_key(&self, text: String) -> String {
+        match &self.key {
+            // A shorter one is a placeholder, and would be found in ordinary words.
+            Some(Secret(key)) if key.len() >= 8 && text.contains(&**key) => text.replace(&**key, "(the key)"),
+            _ => text,
+        }
+    }
+
     /// Whether it needs a client with TLS.
     pub fn is_https(&self) -> bool {
         self.base.scheme() == "https"

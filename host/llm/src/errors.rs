@@ -39,11 +39,11 @@ pub enum LlmError {
         kind: FailureKind,
     },
     /// A scenario cannot be played.
-    #[error("the scenario {name} cannot be read: {reason} (line {line}, column {column})")]
+    #[error("the scenario {name} cannot be read: {reason}")]
     Scenario {
         /// The scenario.
         name: String,
-        /// From 1; 0 where no line is at fault.
+        /// From 1; 0 where no line is at fault. `reason` says it too.
         line: usize,
         /// From 1; 0 where no column is at fault.
         column: usize,

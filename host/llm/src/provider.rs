@@ -45,7 +45,11 @@ pub async fn list_models(client: &Client, endpoint: &Endpoint) -> Result<Vec<Str
     struct Listed {
         id: String,
     }
-    let failed = |kind, message: String| LlmError::Listing { base_url: endpoint.base_url().to_owned(), message, kind };
+    let failed = |kind, message: String| LlmError::Listing {
+        base_url: endpoint.base_url().to_owned(),
+        message: endpoint.without_key(message),
+        kind,
+    };
     let get = client.get(endpoint, endpoint.models_url(), LISTING_LIMIT_BYTES);
     let body = match tokio::time::timeout(LISTING_DEADLINE, get).await {
         Ok(Ok(body)) => body,
@@ -149,8 +153,9 @@ impl Fold {
 impl Exchange {
     async fn next(mut self) -> Option<(ModelEvent, Self)> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
-                if matches!(event, ModelEvent::Done { .. }) {
+            if let Some(mut event) = self.ready.pop_front() {
+                if let ModelEvent::Done { message, .. } = &mut event {
+                    message.error_message = message.error_message.take().map(|words| self.endpoint.without_key(words));
                     // Nothing of what may still come is wanted: the connection is let go.
                     self.phase = Phase::Over;
                     self.ready.clear();
