@@ -8,12 +8,14 @@
 mod anthropic_messages;
 mod endpoint;
 mod errors;
+mod failure_kind;
 mod http;
 mod models;
 mod openai_completions;
 mod provider;
 mod replay;
 mod reply;
+mod retry_after;
 mod scripted;
 mod sse;
 mod wire_json;

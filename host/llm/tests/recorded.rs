@@ -532,3 +532,13 @@ fn damaged_streams_end_as_well() {
         }
     }
 }
+
+#[test]
+fn a_reply_of_endless_blocks_meets_the_limit() {
+    let calls: Vec<_> =
+        (0..2_000).map(|index| fragment(Some(index), Some(&format!("c{index}")), Some("x"), "{}")).collect();
+    let deltas: Vec<_> = calls.chunks(100).map(|calls| json!({"tool_calls": calls})).collect();
+    let (message, failure) = chat(&deltas, "tool_calls");
+    assert!(message.error_message.unwrap().contains("1024 blocks"));
+    assert_eq!(failure.unwrap().kind, pith_core::FailureKind::Other);
+}
