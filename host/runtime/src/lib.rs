@@ -1,1 +1,72 @@
-//! House: config, paths, stores, resources, wiring; the library that people embed.
+//! House: configuration, places, session files, the system prompt, and the wiring of core, models and plugins. The library that programs
+//! embed; it never writes to a terminal.
+//!
+//! ```no_run
+//! use pith_protocol::{Content, Event};
+//! use pith_runtime::{Environment, Options, SessionChoice, start};
+//!
+//! # async fn embed() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut options = Options::new("/home/me/project", Environment::from_process())?;
+//! options.session = SessionChoice::Memory;
+//! options.model = Some("openai/gpt-5".to_owned());
+//! let pith = start(options).await?;
+//! let mut events = pith.events();
+//! let run = pith.prompt(vec![Content::text("What does this project do?")]);
+//! let show = async {
+//!     while let Some(event) = events.next().await {
+//!         match event {
+//!             Event::ToolExecutionStart { tool_name, .. } => eprintln!("{tool_name} ..."),
+//!             Event::AgentSettled { .. } => break,
+//!             _ => {}
+//!         }
+//!     }
+//! };
+//! // Events wait for their reader, so run and reader go side by side.
+//! let (end, ()) = tokio::join!(run, show);
+//! println!("{:?}", end?.stop_reason);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `start` is the way in, `pith` the running session's doors; `sessions` and `store` say which file a session is and how it is written;
+//! `model` chooses who is asked, `plugins` what is loaded, `prompt` what the model is told.
+
+mod clock;
+mod environment;
+mod guests;
+mod hardening;
+mod hint;
+mod input;
+mod log;
+mod model;
+mod pith;
+mod places;
+mod plugins;
+mod prompt;
+mod sessions;
+mod settings;
+mod spool;
+mod start;
+mod store;
+
+pub use clock::SystemClock;
+pub use environment::{BASE_URL_VARIABLES, CREDENTIAL_VARIABLES, CredentialVariable, Environment, MODEL_VARIABLE};
+pub use guests::GuestsError;
+pub use hardening::harden_process;
+pub use hint::failure_hint;
+pub use input::{FILE_LIMIT_BYTES, FILES_LIMIT, IMAGE_LIMIT_BYTES, InputError, TEXT_LIMIT_BYTES, read_input};
+pub use log::LOG_LIMIT_BYTES;
+pub use model::ModelError;
+pub use pith::{Pith, RunError};
+pub use pith_core::{
+    AskedQuestion, CanonicalCall, Decision, FailureKind, Inbox, ModelCard, ModelFailure, Person, RetryLaw, RunEnd,
+    Session, SessionError,
+};
+pub use pith_plugin::LoadError;
+pub use places::{NoHome, Places, WorkspaceError};
+pub use plugins::{PluginsError, ShippedPlugin};
+pub use prompt::{CONTEXT_FILE_LIMIT_BYTES, CONTEXT_LIMIT_BYTES, TOOLS_SECTION_LIMIT_BYTES};
+pub use sessions::{ChoiceError, SessionChoice};
+pub use settings::{KeyClass, SETTING_KEYS, SETTINGS_LIMIT_BYTES, SettingKey, Settings, SettingsError};
+pub use start::{Options, StartError, start};
+pub use store::{FOREIGN_FILE_LIMIT_BYTES, LoadError as SessionFileError, SESSION_FILE_LIMIT_BYTES};

@@ -1,0 +1,173 @@
+//! One running session: the doors that faces stand at.
+
+use crate::{
+    guests::Scratch,
+    prompt::{self, ProjectContext},
+};
+use futures::future::BoxFuture;
+use pith_core::{
+    Agent, AskedQuestion, CanonicalCall, Decision, Inbox, MailboxFull, ModelCard, Person, RunEnd, Session, SessionError,
+};
+use pith_protocol::{Command, Content};
+use std::{
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+use tokio_util::sync::CancellationToken;
+
+/// A session with its model, tools and gates. Dropping it, or any future of it, at any time leaves a valid session.
+pub struct Pith {
+    pub(crate) agent: Agent,
+    pub(crate) file: Option<PathBuf>,
+    /// Goes with the session.
+    pub(crate) _scratch: Scratch,
+    pub(crate) notices: Vec<String>,
+    pub(crate) preamble: Option<String>,
+    pub(crate) context: ProjectContext,
+    /// What ends the present run; none between runs.
+    pub(crate) running: Mutex<Option<CancellationToken>>,
+}
+
+/// A word to a session that came to nothing. What a model or a tool did wrong is no such error: see `RunEnd`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A run goes on already; steer it, or wait.
+    #[error("a run goes on already")]
+    Busy,
+    /// An empty message.
+    #[error("the message is empty")]
+    Empty,
+    /// The session cannot be written or read.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// Too many messages wait.
+    #[error(transparent)]
+    Full(#[from] MailboxFull),
+}
+
+impl Pith {
+    /// The session's tree.
+    pub fn session(&self) -> &Session {
+        &self.agent.session
+    }
+
+    /// The session's file, which the first message creates; none for one in memory.
+    pub fn session_file(&self) -> Option<PathBuf> {
+        self.file.clone()
+    }
+
+    /// Attaches a face: it gets every event from here on, and has to take them. There is one: a second takes the place of the first.
+    pub fn events(&self) -> Inbox {
+        self.agent.outbox.attach()
+    }
+
+    /// No more events come: the face reads those that wait, then the end. A session that goes on after it is not shown.
+    pub fn close_events(&self) {
+        self.agent.outbox.close();
+    }
+
+    /// What people should know about the start, a sentence each. Names from files in them are foreign text.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    /// The model that is asked.
+    pub fn model(&self) -> &ModelCard {
+        self.agent.model.card()
+    }
+
+    /// Runs until the agent stops. An aborted or failed run is an `Ok` whose `stop_reason` says so.
+    pub async fn prompt(&self, content: Vec<Content>) -> Result<RunEnd, RunError> {
+        if content.is_empty() {
+            return Err(RunError::Empty);
+        }
+        let run = self.begin().ok_or(RunError::Busy)?;
+        let offered = self.agent.dispatcher.offered();
+        let sections = prompt::sections(self.preamble.as_deref(), &offered, &self.context, self.agent.session.cwd());
+        Ok(self.agent.run(content, sections, run.cancel.clone()).await?)
+    }
+
+    /// Says something that reaches the model after the present turn's tools. Between runs it waits for the next one.
+    pub fn steer(&self, content: Vec<Content>) -> Result<(), RunError> {
+        Ok(self.agent.mailbox.steer(content)?)
+    }
+
+    /// Says something that reaches the model when it would stop. Between runs it waits for the next one.
+    pub fn follow_up(&self, content: Vec<Content>) -> Result<(), RunError> {
+        Ok(self.agent.mailbox.follow_up(content)?)
+    }
+
+    /// Ends the present run: finished results stay, open calls are answered. Whether there was one.
+    pub fn abort(&self) -> bool {
+        match self.lock().as_ref() {
+            Some(cancel) => {
+                cancel.cancel();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Does what a command says; a prompt is run to its end, which is what comes back.
+    pub async fn send(&self, command: Command) -> Result<Option<RunEnd>, RunError> {
+        match command {
+            Command::Prompt { content } => return self.prompt(content).await.map(Some),
+            Command::Steer { content } => self.steer(content)?,
+            Command::FollowUp { content } => self.follow_up(content)?,
+            Command::Abort => {
+                self.abort();
+            }
+        }
+        Ok(None)
+    }
+
+    fn begin(&self) -> Option<Running<'_>> {
+        let mut running = self.lock();
+        if running.is_some() {
+            return None;
+        }
+        let cancel = CancellationToken::new();
+        *running = Some(cancel.clone());
+        Some(Running { of: self, cancel })
+    }
+
+    /// A panic elsewhere cannot leave it half changed: every change is one assignment.
+    fn lock(&self) -> MutexGuard<'_, Option<CancellationToken>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pith {
+    /// The face reads what waits, then the end.
+    fn drop(&mut self) {
+        self.agent.outbox.close();
+    }
+}
+
+/// The present run, until its future ends or is dropped.
+struct Running<'a> {
+    of: &'a Pith,
+    cancel: CancellationToken,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        *self.of.lock() = None;
+        // Where the future was dropped: whatever still holds a child of the token ends.
+        self.cancel.cancel();
+    }
+}
+
+/// Nobody who could answer.
+pub(crate) struct Nobody;
+
+impl Person for Nobody {
+    fn is_there(&self) -> bool {
+        false
+    }
+
+    fn decide<'a>(&'a self, _: &'a CanonicalCall, _: &'a [AskedQuestion]) -> BoxFuture<'a, Option<Decision>> {
+        Box::pin(async { None })
+    }
+}

@@ -1,0 +1,320 @@
+//! Session files: created at the first append, locked by whoever writes, one `write(2)` for each append.
+
+use crate::places::create_private;
+use pith_core::{LINE_LIMIT_BYTES, LoadedTree, ReadError, Store, StoreError, TreeReader};
+use pith_os::{OpenError, Root};
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{self, BufRead, BufReader, Write},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// The largest session file that is read or written, in bytes.
+pub const SESSION_FILE_LIMIT_BYTES: u64 = 1 << 30;
+/// The largest session file of others that is continued, in bytes: its lines are in memory until the first append.
+pub const FOREIGN_FILE_LIMIT_BYTES: u64 = 256 << 20;
+
+/// A session file that cannot be read as one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// It cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It cannot be read to its end.
+    #[error("{path}: {source}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        #[source]
+        source: io::Error,
+    },
+    /// It is no session.
+    #[error("{path}: {source}", path = path.display())]
+    NotASession {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: ReadError,
+    },
+    /// Over the limit.
+    #[error("{path}: larger than {limit} bytes, which is the most that Pith reads of a session", path = path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// In bytes.
+        limit: u64,
+    },
+    /// Another process, or another session of this one, writes it.
+    #[error("{path} is in use by another Pith; end that one, or start a new session, or use --no-session", path = path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It was replaced while it was opened.
+    #[error("{path} was replaced while it was opened; try again", path = path.display())]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// One session's file.
+pub(crate) struct FileStore {
+    path: PathBuf,
+    /// Whether `sync` reaches the disk.
+    durable: bool,
+    open: Mutex<Option<Open>>,
+}
+
+/// Both descriptors are of one file. They serve also once the file has lost its name.
+struct Open {
+    /// Locked; appends.
+    writer: File,
+    reader: File,
+    /// The file's length by what was loaded and appended.
+    end: u64,
+}
+
+impl FileStore {
+    /// A file that is created at the first append.
+    pub fn new(path: PathBuf, durable: bool) -> Self {
+        Self { path, durable, open: Mutex::new(None) }
+    }
+
+    /// A file that is there, relative to `root`: locked first, then read, so that nothing comes between.
+    pub fn open(root: &Root, file: &Path, durable: bool) -> Result<(Self, LoadedTree), LoadError> {
+        let path = root.path().join(file);
+        let failed = |source| LoadError::Read { path: path.clone(), source };
+        let writer = root.open_append(file)?;
+        match writer.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(LoadError::InUse { path }),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        let reader = root.open_file(file)?;
+        let identity = |file: &File| file.metadata().map(|met| (met.dev(), met.ino()));
+        if identity(&writer).map_err(failed)? != identity(&reader).map_err(failed)? {
+            return Err(LoadError::Replaced { path });
+        }
+        let (loaded, end) = load(&reader, &path, SESSION_FILE_LIMIT_BYTES)?;
+        Ok((Self { path, durable, open: Mutex::new(Some(Open { writer, reader, end })) }, loaded))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Open>> {
+        // Every change of the state is one assignment after the write.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> StoreError {
+        let file = self.path.display().to_string();
+        move |source| StoreError { file: file.clone(), action, source }
+    }
+
+    fn create(&self) -> Result<Open, StoreError> {
+        let failed = self.failed("created");
+        if let Some(folder) = self.path.parent() {
+            create_private(folder).map_err(&failed)?;
+        }
+        let mut options = OpenOptions::new();
+        let writer = options.read(true).append(true).create_new(true).mode(0o600).open(&self.path).map_err(&failed)?;
+        writer.try_lock().map_err(|error| self.failed("locked")(error.into()))?;
+        let reader = writer.try_clone().map_err(&failed)?;
+        Ok(Open { writer, reader, end: 0 })
+    }
+}
+
+impl Open {
+    /// One write; what cannot be written whole is taken back.
+    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        let met = self.writer.metadata()?.len();
+        if met != self.end {
+            return Err(io::Error::other("another program changed it"));
+        }
+        let end = self.end.saturating_add(lines.len() as u64);
+        if end > SESSION_FILE_LIMIT_BYTES {
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("a session file holds at most {SESSION_FILE_LIMIT_BYTES} bytes; start a new session"),
+            ));
+        }
+        let short = match self.writer.write(lines) {
+            Ok(written) if written == lines.len() => {
+                self.end = end;
+                return Ok(());
+            }
+            Ok(written) => io::Error::new(
+                io::ErrorKind::WriteZero,
+                format!("only {written} of {} bytes could be written", lines.len()),
+            ),
+            Err(error) => error,
+        };
+        // Ours alone under the lock: back to the last whole line. Where that fails too, the next append finds the length changed.
+        self.writer.set_len(self.end)?;
+        Err(short)
+    }
+}
+
+impl Store for FileStore {
+    fn append(&self, lines: &[u8]) -> Result<(), StoreError> {
+        let mut open = self.lock();
+        let file = match open.as_mut() {
+            Some(file) => file,
+            None => open.insert(self.create()?),
+        };
+        let appended = file.append(lines).map_err(self.failed("written"));
+        if appended.is_err() && file.end == 0 {
+            // Nothing of the session is on disk: leave no empty file behind, and create it afresh at the next try.
+            *open = None;
+            let _ = std::fs::remove_file(&self.path);
+        }
+        appended
+    }
+
+    fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
+        let failed = self.failed("read");
+        match self.lock().as_ref() {
+            Some(open) => read_at(&open.reader, offset, length).map_err(failed),
+            None => Err(failed(io::ErrorKind::NotFound.into())),
+        }
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        match self.lock().as_ref() {
+            Some(open) if self.durable => open.writer.sync_data().map_err(self.failed("made durable")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A file of others: read only, without a lock.
+pub(crate) struct SourceFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl SourceFile {
+    /// Opens and reads it.
+    pub fn open(path: &Path) -> Result<(Self, LoadedTree), LoadError> {
+        let file = pith_os::open_regular(path)?;
+        let (loaded, _) = load(&file, path, FOREIGN_FILE_LIMIT_BYTES)?;
+        Ok((Self { path: path.to_owned(), file }, loaded))
+    }
+
+    fn failed(&self, action: &'static str, source: io::Error) -> StoreError {
+        StoreError { file: self.path.display().to_string(), action, source }
+    }
+}
+
+impl Store for SourceFile {
+    fn append(&self, _: &[u8]) -> Result<(), StoreError> {
+        Err(self.failed("written", io::ErrorKind::ReadOnlyFilesystem.into()))
+    }
+
+    fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
+        read_at(&self.file, offset, length).map_err(|source| self.failed("read", source))
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// A session that is kept nowhere.
+#[derive(Default)]
+pub(crate) struct MemoryStore(Mutex<Vec<u8>>);
+
+impl Store for MemoryStore {
+    fn append(&self, lines: &[u8]) -> Result<(), StoreError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(lines);
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        kept.get(start..start.saturating_add(length)).map(<[u8]>::to_vec).ok_or_else(|| StoreError {
+            file: "(in memory)".to_owned(),
+            action: "read",
+            source: io::ErrorKind::UnexpectedEof.into(),
+        })
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+fn read_at(file: &File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+    // Lengths are of lines that were read or written, so within the limits of both.
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes)
+}
+
+/// Reads a session file line by line, and its length.
+fn load(file: &File, path: &Path, limit: u64) -> Result<(LoadedTree, u64), LoadError> {
+    let failed = |source| LoadError::Read { path: path.to_owned(), source };
+    let no_session = |source| LoadError::NotASession { path: path.to_owned(), source };
+    if file.metadata().map_err(failed)?.len() > limit {
+        return Err(LoadError::TooLarge { path: path.to_owned(), limit });
+    }
+    let mut input = BufReader::with_capacity(256 << 10, file);
+    let mut reader = TreeReader::new();
+    let mut line = Vec::new();
+    let mut end: u64 = 0;
+    loop {
+        let met = next_line(&mut input, &mut line).map_err(failed)?;
+        if met.bytes == 0 && !met.ended {
+            return Ok((reader.finish().map_err(no_session)?, end));
+        }
+        end = end.saturating_add(met.bytes).saturating_add(u64::from(met.ended));
+        // It may grow while it is read.
+        if end > limit {
+            return Err(LoadError::TooLarge { path: path.to_owned(), limit });
+        }
+        if met.bytes > LINE_LIMIT_BYTES as u64 {
+            reader.skip_line(met.bytes, met.ended);
+        } else {
+            reader.push_line(&line, met.ended).map_err(no_session)?;
+        }
+    }
+}
+
+struct Met {
+    /// Without the newline.
+    bytes: u64,
+    /// There was one.
+    ended: bool,
+}
+
+/// The next line into `line`, of which at most the limit is kept.
+fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Met> {
+    line.clear();
+    let mut bytes: u64 = 0;
+    loop {
+        let piece = match input.fill_buf() {
+            Ok(piece) => piece,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let newline = piece.iter().position(|byte| *byte == b'\n');
+        let take = newline.unwrap_or(piece.len());
+        let room = LINE_LIMIT_BYTES.saturating_sub(line.len()).min(take);
+        line.extend_from_slice(&piece[..room]);
+        bytes = bytes.saturating_add(take as u64);
+        let at_end = piece.is_empty();
+        input.consume(take + usize::from(newline.is_some()));
+        if newline.is_some() || at_end {
+            return Ok(Met { bytes, ended: newline.is_some() });
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

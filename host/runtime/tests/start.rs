@@ -1,0 +1,320 @@
+//! The library as programs embed it: real folders, real files, the scripted model.
+
+use pith_protocol::{Command, Content, Entry, EntryBody, Event, Message, StopReason};
+use pith_runtime::{ChoiceError, Environment, Options, Pith, Places, RunError, SessionChoice, StartError, start};
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tempfile::TempDir;
+
+struct Home {
+    top: PathBuf,
+    _dir: TempDir,
+}
+
+impl Home {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(top.join("work")).unwrap();
+        Self { top, _dir: dir }
+    }
+
+    fn work(&self) -> PathBuf {
+        self.top.join("work")
+    }
+
+    fn places(&self) -> Places {
+        Places::beneath(&self.top.join("pith"))
+    }
+
+    /// Options on a scenario.
+    fn options(&self, scenario: &str) -> Options {
+        let file = self.top.join("scenario.json");
+        std::fs::write(&file, scenario).unwrap();
+        let mut options = Options::at(self.places(), self.work(), Environment::default());
+        options.model = Some(format!("scripted/{}", file.display()));
+        options
+    }
+
+    fn session_files(&self) -> Vec<PathBuf> {
+        let Ok(folders) = std::fs::read_dir(self.places().sessions()) else { return Vec::new() };
+        let files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+        files.map(|file| file.unwrap().path()).collect()
+    }
+}
+
+fn words(text: &str) -> Vec<Content> {
+    vec![Content::text(text)]
+}
+
+fn entries(file: &Path) -> Vec<Entry> {
+    let bytes = std::fs::read(file).unwrap();
+    let whole = bytes.strip_suffix(b"\n").unwrap();
+    whole.split(|byte| *byte == b'\n').skip(1).map(|line| Entry::read(line).unwrap()).collect()
+}
+
+async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), work).await.expect("nothing hangs")
+}
+
+/// Every event up to the run's end.
+async fn run_watched(pith: &Pith, text: &str) -> (pith_runtime::RunEnd, Vec<String>) {
+    let mut inbox = pith.events();
+    let watch = async {
+        let mut names = Vec::new();
+        while let Some(event) = inbox.next().await {
+            let settled = matches!(event, Event::AgentSettled { .. });
+            let name = serde_json::to_value(&event).unwrap()["type"].as_str().unwrap().to_owned();
+            if names.last() != Some(&name) {
+                names.push(name);
+            }
+            if settled {
+                break;
+            }
+        }
+        names
+    };
+    let (end, names) = within(async { tokio::join!(pith.prompt(words(text)), watch) }).await;
+    (end.unwrap(), names)
+}
+
+#[tokio::test]
+async fn without_plugins_a_prompt_becomes_text_and_a_file() {
+    let home = Home::new();
+    std::fs::write(home.work().join("AGENTS.md"), "Answer in rhymes.").unwrap();
+    let scenario = r#"{"replies":[{"text":"Hello there, who is it?","expect":{"last_user_contains":"hi","system_contains":"Answer in rhymes."}},
+        {"text":"Again.","expect":{"messages":3}}]}"#;
+    let pith = start(home.options(scenario)).await.unwrap();
+    assert_eq!(pith.model().model.provider, "scripted");
+    assert_eq!(pith.notices(), Vec::<String>::new());
+    assert!(!home.places().data.exists() && !home.places().state.exists() && !home.places().cache.exists());
+    let (end, names) = run_watched(&pith, "hi").await;
+    assert_eq!((end.stop_reason, end.error_message), (StopReason::Stop, None));
+    assert_eq!(names[0], "agent_start");
+    assert!(names.contains(&"message_update".to_owned()), "{names:?}");
+    let file = pith.session_file().unwrap();
+    let written = entries(&file);
+    let kinds: Vec<&str> = written.iter().map(|entry| entry.kind.as_str()).collect();
+    assert_eq!(kinds, ["model_change", "thinking_level_change", "message", "message", "message"]);
+    let Some(Message::System(told)) = written[2].message() else { panic!("{:?}", written[2]) };
+    let sections: Vec<&String> = told.sections.keys().collect();
+    assert_eq!(sections, ["preamble", "project_context", "cwd"]);
+    assert!(
+        matches!(written[4].message(), Some(Message::Assistant(reply)) if reply.text() == "Hello there, who is it?")
+    );
+    // The prompt is recorded once, not with every message.
+    let end = within(pith.prompt(words("more"))).await.unwrap();
+    assert_eq!(end.stop_reason, StopReason::Stop, "{:?}", end.error_message);
+    assert_eq!(entries(&file).len(), written.len() + 2);
+    assert_eq!(home.session_files(), [file]);
+}
+
+#[tokio::test]
+async fn a_session_goes_on_and_is_held_by_one() {
+    let home = Home::new();
+    let first = start(home.options(r#"[{"text":"one"}]"#)).await.unwrap();
+    within(first.prompt(words("hi"))).await.unwrap();
+    let file = first.session_file().unwrap();
+    let mut options = home.options(r#"[{"text":"two","expect":{"messages":3}}]"#);
+    options.session = SessionChoice::Continue;
+    let error = start(options.clone()).await.err().unwrap();
+    assert!(error.to_string().contains("in use") && error.exit_code() == 2, "{error}");
+    // Another session of the same process, in the same folder, is no trouble.
+    let mut beside = options.clone();
+    beside.session = SessionChoice::New;
+    let beside = start(beside).await.unwrap();
+    assert_ne!(beside.session().id(), first.session().id());
+    drop(first);
+    let again = start(options).await.unwrap();
+    assert_eq!(again.session_file(), Some(file.clone()));
+    let end = within(again.prompt(words("and?"))).await.unwrap();
+    assert_eq!(end.stop_reason, StopReason::Stop, "{:?}", end.error_message);
+    assert_eq!(home.session_files(), [file]);
+}
+
+#[tokio::test]
+async fn a_session_in_memory_leaves_nothing_on_disk() {
+    let home = Home::new();
+    let mut options = home.options(r#"[{"text":"one"}]"#);
+    options.session = SessionChoice::Memory;
+    let pith = start(options).await.unwrap();
+    within(pith.prompt(words("hi"))).await.unwrap();
+    assert_eq!(pith.session_file(), None);
+    assert_eq!(pith.session().path().len(), 5);
+    drop(pith);
+    assert!(!home.top.join("pith").exists());
+}
+
+#[tokio::test]
+async fn what_pi_told_its_model_is_replaced_when_its_session_goes_on_here() {
+    let home = Home::new();
+    let theirs = home.work().join("theirs.jsonl");
+    let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases/pi/session-tools.jsonl");
+    std::fs::copy(case, &theirs).unwrap();
+    let before = std::fs::read(&theirs).unwrap();
+    let mut options = home.options(r#"[{"text":"Going on.","expect":{"system_contains":"coding agent of Pith"}}]"#);
+    options.session = SessionChoice::Open(theirs.to_string_lossy().into_owned());
+    let pith = start(options).await.unwrap();
+    assert!(pith.notices()[0].contains("theirs.jsonl") && pith.notices()[0].contains("/home/user/project"));
+    let foreign = pith.session().prompt_state();
+    assert!(foreign.sections.iter().any(|(_, text)| text.contains("running inside pi")) && !foreign.tools.is_empty());
+    let end = within(pith.prompt(words("go on"))).await.unwrap();
+    assert_eq!(end.stop_reason, StopReason::Stop, "{:?}", end.error_message);
+    let mut told = pith.session().prompt_state();
+    // A new session's own state is what it shall be.
+    let fresh = start(home.options(r#"[{"text":"x"}]"#)).await.unwrap();
+    within(fresh.prompt(words("hi"))).await.unwrap();
+    let mut own = fresh.session().prompt_state();
+    told.sections.sort();
+    own.sections.sort();
+    assert_eq!(told, own);
+    assert_eq!(std::fs::read(&theirs).unwrap(), before);
+    let ours = std::fs::read(pith.session_file().unwrap()).unwrap();
+    let (_, copied) = ours.split_at(ours.iter().position(|byte| *byte == b'\n').unwrap() + 1);
+    let (_, lines) = before.split_at(before.iter().position(|byte| *byte == b'\n').unwrap() + 1);
+    assert!(copied.starts_with(lines));
+}
+
+#[tokio::test]
+async fn a_run_that_is_dropped_or_aborted_leaves_a_session_that_goes_on() {
+    let home = Home::new();
+    let slow = r#"[{"text":"A reply that comes in many slow pieces, one after the other.","delay_ms":2000}]"#;
+    for aborted in [false, true] {
+        let pith = start(home.options(slow)).await.unwrap();
+        let mut inbox = pith.events();
+        let arrived = async {
+            while let Some(event) = inbox.next().await {
+                if matches!(event, Event::MessageUpdate { .. }) {
+                    break;
+                }
+            }
+            if aborted {
+                assert!(pith.abort());
+                while let Some(event) = inbox.next().await {
+                    if matches!(event, Event::AgentSettled { aborted: true }) {
+                        break;
+                    }
+                }
+            }
+        };
+        if aborted {
+            let (end, ()) = within(async { tokio::join!(pith.prompt(words("hi")), arrived) }).await;
+            assert_eq!(end.unwrap().stop_reason, StopReason::Aborted);
+        } else {
+            // Dropped in the middle of the stream.
+            within(async {
+                tokio::select! {
+                    _ = pith.prompt(words("hi")) => panic!("it ends before its first piece is shown"),
+                    () = arrived => {}
+                }
+            })
+            .await;
+        }
+        assert!(!pith.abort());
+        let file = pith.session_file().unwrap();
+        drop((inbox, pith));
+        let last = entries(&file).pop().unwrap();
+        assert_eq!(matches!(last.message(), Some(Message::Assistant(_))), aborted, "{last:?}");
+        let mut options = home.options(r#"[{"text":"done"}]"#);
+        options.session = SessionChoice::Open(file.to_string_lossy().into_owned());
+        let again = start(options).await.unwrap();
+        let end = within(again.prompt(words("go on"))).await.unwrap();
+        assert_eq!(end.stop_reason, StopReason::Stop, "{:?}", end.error_message);
+    }
+}
+
+#[tokio::test]
+async fn words_wait_in_the_mailbox_and_one_run_goes_at_a_time() {
+    let home = Home::new();
+    let scenario = r#"[{"text":"first","delay_ms":50,"expect":{"last_user_contains":"hi"}},{"text":"second","expect":{"last_user_contains":"later"}}]"#;
+    let pith = start(home.options(scenario)).await.unwrap();
+    assert!(matches!(pith.prompt(Vec::new()).await, Err(RunError::Empty)));
+    let mut inbox = pith.events();
+    let others = async {
+        while let Some(event) = inbox.next().await {
+            if matches!(event, Event::TurnStart) {
+                break;
+            }
+        }
+        assert!(matches!(pith.prompt(words("too early")).await, Err(RunError::Busy)));
+        assert!(pith.send(Command::FollowUp { content: words("later") }).await.unwrap().is_none());
+        while let Some(event) = inbox.next().await {
+            if matches!(event, Event::AgentSettled { .. }) {
+                break;
+            }
+        }
+    };
+    let (end, ()) = within(async { tokio::join!(pith.send(Command::Prompt { content: words("hi") }), others) }).await;
+    let end = end.unwrap().unwrap();
+    assert_eq!(end.stop_reason, StopReason::Stop, "{:?}", end.error_message);
+    let replies = end.messages.iter().filter(|message| matches!(***message, Message::Assistant(_))).count();
+    assert_eq!(replies, 2);
+    pith.close_events();
+    assert!(within(inbox.next()).await.is_none());
+}
+
+#[tokio::test]
+async fn a_resumed_model_that_is_not_served_here_is_passed_over_and_the_change_recorded() {
+    let home = Home::new();
+    let pith = start(home.options(r#"[{"text":"one"}]"#)).await.unwrap();
+    within(pith.prompt(words("hi"))).await.unwrap();
+    let file = pith.session_file().unwrap();
+    drop(pith);
+    let mut options = home.options(r#"[{"text":"two"}]"#);
+    let scenario = options.model.take().unwrap();
+    options.session = SessionChoice::Continue;
+    options.thinking = Some("low".to_owned());
+    // The session's own model was scripted: a file never brings a script with it.
+    let error = start(options.clone()).await.err().unwrap();
+    assert_eq!(error.to_string().lines().count(), 3, "{error}");
+    options.environment = [("PITH_MODEL", scenario.as_str())].into_iter().collect();
+    let pith = start(options).await.unwrap();
+    assert!(pith.notices()[0].contains("scripted"), "{:?}", pith.notices());
+    within(pith.prompt(words("go on"))).await.unwrap();
+    let levels: Vec<_> = entries(&file)
+        .into_iter()
+        .filter_map(|entry| match entry.body {
+            EntryBody::ThinkingLevelChange(change) => Some(change.thinking_level),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(levels, ["off", "low"]);
+}
+
+#[tokio::test]
+async fn a_start_that_is_refused_says_why_and_writes_nothing() {
+    let home = Home::new();
+    let good = home.options(r#"[{"text":"x"}]"#);
+    let refused = |change: fn(&Home, &mut Options)| {
+        let mut options = good.clone();
+        change(&home, &mut options);
+        async move { start(options).await.err().expect("the start is refused") }
+    };
+    let error = refused(|home, options| options.workspace = home.top.clone()).await;
+    assert!(matches!(error, StartError::Workspace(_)) && error.to_string().contains("--workspace DIR"), "{error}");
+    let error = refused(|_, options| options.thinking = Some("hard".to_owned())).await;
+    assert!(matches!(error, StartError::Level { .. }) && error.to_string().contains("minimal"), "{error}");
+    let error = refused(|_, options| options.model = Some("gpt".to_owned())).await;
+    assert!(error.to_string().contains("--model") && error.to_string().contains("PROVIDER/ID"), "{error}");
+    let error = refused(|_, options| options.model = None).await;
+    assert!(matches!(error, StartError::Model(_)) && error.to_string().lines().count() == 3, "{error}");
+    let error = refused(|_, options| options.grants = vec!["mine:tools".to_owned()]).await;
+    assert!(matches!(error, StartError::Plugins(_)) && error.to_string().contains("no plugin mine"), "{error}");
+    let error = refused(|_, options| options.session = SessionChoice::Open("nothing".to_owned())).await;
+    assert!(matches!(error, StartError::Session(ChoiceError::NotFound { .. })) && error.hint().is_some(), "{error}");
+    let error = refused(|home, options| {
+        let file = home.top.join("no component.wasm");
+        std::fs::write(&file, "hello").unwrap();
+        options.plugins = vec![file];
+    })
+    .await;
+    assert!(matches!(error, StartError::Guests(_)) && error.to_string().contains("no-component"), "{error}");
+    assert!(!home.places().data.exists());
+    std::fs::create_dir_all(home.places().config).unwrap();
+    std::fs::write(home.places().settings_file(), "modle = 1").unwrap();
+    let error = refused(|_, _| {}).await;
+    assert!(matches!(error, StartError::Settings(_)) && error.to_string().contains("line 1"), "{error}");
+}
