@@ -11,6 +11,9 @@ use futures::StreamExt;
 use pith_protocol::{AssistantDelta, AssistantMessage, Event, Message, StopReason, Usage};
 use std::{sync::Arc, time::Duration};
 
+/// What a reply that was stopped says of itself.
+const ABORTED: &str = "This operation was aborted";
+
 /// What a stream gave.
 struct Heard {
     reply: AssistantMessage,
@@ -54,13 +57,16 @@ impl Agent {
         let clock = self.session.clock().clone();
         let (timestamp, began) = (clock.now_millis(), clock.monotonic_millis());
         let Heard { mut reply, failure, begun } = if run.cancel.is_cancelled() {
-            Heard { reply: self.unborn(StopReason::Aborted, "This operation was aborted"), failure: None, begun: false }
+            Heard { reply: self.unborn(StopReason::Aborted, ABORTED), failure: None, begun: false }
         } else {
             self.listen(run, told, timestamp).await
         };
         reply.timestamp = timestamp;
         reply.duration_ms = Some(clock.monotonic_millis().saturating_sub(began));
         reply.thinking_level = Some(self.thinking.as_str().to_owned());
+        if reply.stop_reason == StopReason::Aborted && reply.error_message.is_none() {
+            reply.error_message = Some(ABORTED.to_owned());
+        }
         run.failure = failure;
         if reply.usage.total_tokens > 0 {
             run.used_tokens = Some(reply.usage.total_tokens);
@@ -99,7 +105,7 @@ impl Agent {
                 biased;
                 event = stream.next() => event,
                 () = &mut overdue => {
-                    let reply = self.unborn(StopReason::Aborted, "This operation was aborted");
+                    let reply = self.unborn(StopReason::Aborted, ABORTED);
                     return Heard { reply, failure: None, begun };
                 }
             };

@@ -1,0 +1,96 @@
+//! The command line: flags as data, what they mean as a plan.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  pith demo                                     see it work, offline, in a second
+  pith -p \"what does this project do?\"          ask, print the answer
+  pith -p @notes.md \"summarise this\"            attach a file
+  git diff | pith -p \"review this\"              piped text goes before the message
+  pith -c -p \"and the tests?\"                   continue the folder's latest session
+  pith --mode json -p \"list files\"              events, a JSON line each
+  pith --plugin my.wasm --grant my:files=workspace:r -p \"count words in README.md\"
+
+A model:
+  export ANTHROPIC_API_KEY=...                  or OPENAI_API_KEY
+  export OPENAI_BASE_URL=http://127.0.0.1:8080/v1    a local server: llama.cpp, Ollama, LM Studio, vLLM; no key needed
+  pith --model openai/NAME -p \"hi\"
+
+Exit codes:
+  0    done
+  1    failed: the model's last message is an error or was cut, or the run was aborted by a plugin
+  2    usage, or a start that was refused
+  130  Ctrl-C
+  143  SIGTERM";
+
+/// An agent that people can extend without trusting the extension.
+#[derive(Debug, Parser)]
+#[command(name = "pith", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<CliCommand>,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CliCommand {
+    /// Show an agent at work in a sample project: real loop, store and plugins; the model is scripted
+    Demo,
+    /// Print a completion script for a shell
+    Completions {
+        /// bash, zsh, fish, elvish or powershell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Default, Args)]
+pub struct RunArgs {
+    /// The message, and @FILE for each text file or picture to attach
+    #[arg(value_name = "MESSAGE")]
+    pub messages: Vec<String>,
+    /// Print the answer and leave (also without -p while there is no conversation on a terminal)
+    #[arg(short, long)]
+    pub print: bool,
+    /// What is printed
+    #[arg(long, value_enum, default_value_t = Mode::Text)]
+    pub mode: Mode,
+    /// The model, such as anthropic/claude-sonnet-4-5, openai/NAME or scripted/FILE
+    #[arg(long, value_name = "PROVIDER/ID")]
+    pub model: Option<String>,
+    /// How hard the model thinks: off, minimal, low, medium, high, xhigh or max
+    #[arg(long, value_name = "LEVEL")]
+    pub thinking: Option<String>,
+    /// Continue the folder's latest session
+    #[arg(short = 'c', long = "continue", conflicts_with_all = ["session", "no_session"])]
+    pub continue_latest: bool,
+    /// Continue this session; one that Pith did not write is continued in a copy
+    #[arg(long, value_name = "FILE|ID", conflicts_with = "no_session")]
+    pub session: Option<String>,
+    /// Keep nothing on disk
+    #[arg(long)]
+    pub no_session: bool,
+    /// The folder to work in, instead of the present one
+    #[arg(long, value_name = "DIR")]
+    pub workspace: Option<PathBuf>,
+    /// Load one more plugin (repeatable); naming it grants its tools and gates, nothing else
+    #[arg(long = "plugin", value_name = "FILE.wasm")]
+    pub plugins: Vec<PathBuf>,
+    /// Grant a capability to a plugin (repeatable), such as mine:files=workspace:rw, mine:process=git, mine:tool-filter
+    #[arg(long = "grant", value_name = "NAME:CAPABILITY[=BOUND]")]
+    pub grants: Vec<String>,
+    /// Load no plugins at all: prompt, model, text
+    #[arg(long, conflicts_with_all = ["plugins", "grants"])]
+    pub no_plugins: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// The answer
+    #[default]
+    Text,
+    /// Every event, a JSON line each, the session's header first
+    Json,
+}

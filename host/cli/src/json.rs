@@ -1,0 +1,43 @@
+//! The JSON face: the session's header, then every event, a line each. Nothing is lost and nothing is changed.
+
+use crate::play::Face;
+use pith_protocol::Event;
+use pith_runtime::{Pith, RunEnd};
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// Prints lines.
+pub struct JsonFace {
+    line: Vec<u8>,
+}
+
+impl JsonFace {
+    /// On standard output.
+    pub fn new() -> Self {
+        Self { line: Vec::with_capacity(1024) }
+    }
+
+    /// One write a line, so that a reader never sees half of one for long.
+    fn print(&mut self, what: &impl Serialize) -> io::Result<()> {
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, what)?;
+        self.line.push(b'\n');
+        let mut out = io::stdout().lock();
+        out.write_all(&self.line)?;
+        out.flush()
+    }
+}
+
+impl Face for JsonFace {
+    fn begin(&mut self, pith: &Pith) -> io::Result<()> {
+        self.print(&pith.session().header())
+    }
+
+    fn show(&mut self, event: &Event) -> io::Result<()> {
+        self.print(event)
+    }
+
+    fn end(&mut self, _end: &RunEnd) -> io::Result<()> {
+        Ok(())
+    }
+}

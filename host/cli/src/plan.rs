@@ -1,0 +1,116 @@
+//! From arguments to a run: what they ask for, checked and put into the library's options.
+
+use crate::{
+    args::{Cli, Mode, RunArgs},
+    failure::{Failure, REFUSED},
+    json::JsonFace,
+    play::{Face, play},
+    print::PrintFace,
+};
+use clap::CommandFactory;
+use pith_protocol::Content;
+use pith_runtime::{Environment, Options, SessionChoice, ShippedPlugin};
+use std::io::{IsTerminal, Read, Write};
+
+/// The most text that is read from a pipe, in bytes.
+const PIPED_LIMIT_BYTES: u64 = 10 << 20;
+
+/// Follows the arguments to the end; gives the exit code.
+pub async fn follow(args: RunArgs) -> Result<u8, Failure> {
+    let piped = if std::io::stdin().is_terminal() { None } else { read_pipe()? };
+    if args.messages.is_empty() && piped.is_none() {
+        let mut err = std::io::stderr().lock();
+        let _ = writeln!(err, "{}\n\nA message is missing. Try: pith demo", Cli::command().render_usage());
+        return Ok(REFUSED);
+    }
+    let options = options(&args)?;
+    let content = content(&options, &args.messages, piped)?;
+    let pith = pith_runtime::start(options).await.map_err(|error| start_failure(&error))?;
+    tell_notices(&pith);
+    let mut face: Box<dyn Face> = match args.mode {
+        Mode::Json => Box::new(JsonFace::new()),
+        Mode::Text => Box::new(PrintFace::new()),
+    };
+    play(pith, content, face.as_mut()).await
+}
+
+/// A start that was refused, with the way out.
+pub fn start_failure(error: &pith_runtime::StartError) -> Failure {
+    Failure::refused(error).hinted(error.hint())
+}
+
+/// Says on standard error what the start noticed.
+pub fn tell_notices(pith: &pith_runtime::Pith) {
+    let mut err = std::io::stderr().lock();
+    for notice in pith.notices() {
+        let _ = writeln!(err, "note: {}", crate::harmless::harmless(notice));
+    }
+}
+
+/// The plugins that come with Pith, with the grants that they come with.
+pub fn shipped() -> Vec<ShippedPlugin> {
+    pith_bundle::shipped()
+        .iter()
+        .map(|plugin| ShippedPlugin { name: plugin.name, component: plugin.component, grants: plugin.grants })
+        .collect()
+}
+
+fn options(args: &RunArgs) -> Result<Options, Failure> {
+    let refused = |message: String| Failure { message, hint: None, code: REFUSED };
+    let environment = Environment::from_process();
+    let workspace = match &args.workspace {
+        Some(dir) => dir.clone(),
+        None => {
+            std::env::current_dir().map_err(|error| refused(format!("the present folder cannot be read: {error}")))?
+        }
+    };
+    let mut options = Options::new(workspace, environment).map_err(|error| start_failure(&error))?;
+    options.session = if args.no_session {
+        SessionChoice::Memory
+    } else if args.continue_latest {
+        SessionChoice::Continue
+    } else if let Some(session) = &args.session {
+        SessionChoice::Open(session.clone())
+    } else {
+        SessionChoice::New
+    };
+    options.model = args.model.clone();
+    options.thinking = args.thinking.clone();
+    options.shipped = shipped();
+    options.plugins = args.plugins.clone();
+    options.grants = args.grants.clone();
+    options.load_plugins = !args.no_plugins;
+    options.face = match args.mode {
+        Mode::Text => "print",
+        Mode::Json => "json",
+    }
+    .to_owned();
+    Ok(options)
+}
+
+fn content(options: &Options, messages: &[String], piped: Option<String>) -> Result<Vec<Content>, Failure> {
+    let content = pith_runtime::read_input(&options.workspace, messages, piped.as_deref())
+        .map_err(|error| Failure::refused(&error))?;
+    if content.is_empty() {
+        return Err(Failure { message: "the message is empty".to_owned(), hint: None, code: REFUSED });
+    }
+    Ok(content)
+}
+
+/// What stands on standard input; none where that is nothing.
+fn read_pipe() -> Result<Option<String>, Failure> {
+    let mut bytes = Vec::new();
+    let refused = |message: String| Failure { message, hint: None, code: REFUSED };
+    std::io::stdin()
+        .lock()
+        .take(PIPED_LIMIT_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| refused(format!("standard input cannot be read: {error}")))?;
+    if bytes.len() as u64 > PIPED_LIMIT_BYTES {
+        return Err(refused(
+            "standard input is longer than 10 MiB; write it to a file and name the file in the message".to_owned(),
+        ));
+    }
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    Ok((!text.trim().is_empty()).then_some(text))
+}
