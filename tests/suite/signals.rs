@@ -1,0 +1,96 @@
+//! Ctrl-C and SIGTERM: the exit code, and a session in which every call is answered.
+
+use pith_tests::{Home, Running};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, path::Path};
+
+#[test]
+fn a_signal_ends_the_run_and_leaves_a_valid_session() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        for mode in ["json", "text"] {
+            let home = Home::new();
+            let running = sleeping(&home, mode);
+            running.signal(signal);
+            let run = running.finish().exits(code);
+            let file = home.session();
+            assert_answered(&file);
+            let text = Home::messages(&file).iter().map(Value::to_string).collect::<String>();
+            assert!(text.contains("finished first"), "what was done is kept: {run}\n{text}");
+            // The child went with it.
+            let pid = home.read("pid").trim().to_owned();
+            assert!(gone(&pid), "{pid} still runs");
+            // And the session goes on.
+            let model = home.scripted(json!([{ "text": "back" }]));
+            home.pith(&["--model", &model, "-c", "-p", "go on"]).ok().prints("back");
+        }
+    }
+}
+
+#[test]
+fn a_signal_while_the_model_speaks_keeps_what_it_said() {
+    let home = Home::new();
+    let model = home.scripted(json!([{ "text": "word ".repeat(2000), "delay_ms": 50 }]));
+    let mut running = home.start(&["--mode", "json", "--model", &model, "go"]);
+    running.wait_line(|line| line.contains("\"text_delta\""));
+    running.signal(Signal::INT);
+    let run = running.finish().exits(130);
+    let last = run.events().pop().expect("events");
+    assert_eq!(last, json!({ "type": "agent_settled", "aborted": true }));
+    let reply = Home::messages(&home.session()).pop().expect("a message");
+    assert_eq!(reply["stopReason"], "aborted");
+    assert!(reply["content"][0]["text"].as_str().is_some_and(|text| text.starts_with("word")), "{reply}");
+}
+
+/// `pith`, while its bash sleeps, after a first call has finished.
+fn sleeping(home: &Home, mode: &str) -> Running {
+    let model = home.scripted(json!([{ "text": "Two.", "calls": [
+        { "id": "quick", "name": "bash", "arguments": { "command": "echo finished first" } },
+        { "id": "slow", "name": "bash", "arguments": { "command": "sleep 300 & echo $! > pid.new; mv pid.new pid; wait" } }
+    ] }]));
+    let running = home.start(&["--mode", mode, "--model", &model, "go"]);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let ready = || home.work().join("pid").exists() && std::fs::read_to_string(home.session()).is_ok_and(|text| text.contains("finished first\\n"));
+    while !ready() {
+        assert!(std::time::Instant::now() < until, "the calls did not start");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    running
+}
+
+/// Whether a process goes, at the latest in five seconds.
+pub fn gone(pid: &str) -> bool {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    let there = || {
+        // One that nobody has waited for yet is a zombie, and gone.
+        let status = std::fs::read_to_string(Path::new("/proc").join(pid).join("status")).unwrap_or_default();
+        !status.is_empty() && !status.contains("State:\tZ")
+    };
+    while there() {
+        if std::time::Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    true
+}
+
+/// Every call in the file has exactly one result, and every line is whole.
+#[track_caller]
+pub fn assert_answered(file: &Path) {
+    let messages = Home::messages(file);
+    let mut asked = Vec::new();
+    let mut answered = Vec::new();
+    for message in &messages {
+        for block in message["content"].as_array().into_iter().flatten() {
+            if block["type"] == "toolCall" {
+                asked.push(block["id"].as_str().unwrap_or_default().to_owned());
+            }
+        }
+        if message["role"] == "toolResult" {
+            answered.push(message["toolCallId"].as_str().unwrap_or_default().to_owned());
+        }
+    }
+    assert_eq!(answered.len(), answered.iter().collect::<BTreeSet<_>>().len(), "answered twice: {answered:?}");
+    assert_eq!(asked.iter().collect::<BTreeSet<_>>(), answered.iter().collect(), "asked and answered");
+}
