@@ -11,7 +11,7 @@ use std::{
     hash::{Hash, Hasher},
     io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt},
-    path::{Path, PathBuf},
+    path::Path,
 };
 use wasmtime::{Engine, component::Component};
 
@@ -178,14 +178,6 @@ fn engine_key(engine: &Engine) -> String {
     let mut sum = Sum(Sha256::new());
     engine.precompile_compatibility_hash().hash(&mut sum);
     hex(&sum.0.finalize()[..8])
-}
-
-/// The path of the compiled form, for tests that damage it.
-impl CodeCache {
-    #[cfg(test)]
-    pub fn code_path(&self, digest: &str) -> Option<PathBuf> {
-        Some(self.folder.as_ref()?.path().join(self.code_name(digest)))
-    }
 }
 
 #[cfg(test)]

@@ -137,6 +137,10 @@ impl Caller {
         work: Work<T>,
     ) -> Served<T> {
         let cancel = scope.cancel.clone();
+        // Dropping this call ends the one on the thread: it sees its own token.
+        let own_cancel = cancel.child_token();
+        let _ends_with_this = own_cancel.clone().drop_guard();
+        let scope = CallScope { cancel: own_cancel, ..scope };
         let (engines, own) = (self.engines.clone(), plugin.clone());
         let runtime = tokio::runtime::Handle::current();
         let job = move || runtime.block_on(serve(engines, own, deadline, scope, work));

@@ -1,0 +1,11 @@
+//! The gate with real components: each limit reached by a guest, each refusal of a load, each import called.
+
+mod cached;
+mod faults;
+mod files;
+mod guards;
+mod guests;
+mod house;
+mod imports;
+mod loading;
+mod queue;
