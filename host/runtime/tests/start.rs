@@ -318,3 +318,23 @@ async fn a_start_that_is_refused_says_why_and_writes_nothing() {
     let error = refused(|_, _| {}).await;
     assert!(matches!(error, StartError::Settings(_)) && error.to_string().contains("line 1"), "{error}");
 }
+
+#[tokio::test]
+async fn a_failed_run_comes_with_what_helps() {
+    let home = Home::new();
+    let says = [
+        ("unauthorized", Some("ANTHROPIC_API_KEY")),
+        ("overflow", Some("window")),
+        ("quota", Some("credit")),
+        ("invalid", None),
+    ];
+    for (kind, hint) in says {
+        let scenario = format!(r#"[{{"error":{{"message":"no","kind":"{kind}"}}}}]"#);
+        let pith = start(home.options(&scenario)).await.unwrap();
+        let end = within(pith.prompt(words("hi"))).await.unwrap();
+        assert_eq!((end.stop_reason, end.error_message.as_deref()), (StopReason::Error, Some("no")), "{kind}");
+        let given = pith_runtime::failure_hint(&end);
+        assert_eq!(given.is_some(), hint.is_some(), "{kind}: {given:?}");
+        assert!(given.unwrap_or_default().contains(hint.unwrap_or_default()), "{kind}");
+    }
+}
