@@ -43,9 +43,9 @@ pub struct Guest {
 
 /// Imports that a guest can be given without using them: interface, function, core parameters.
 const IMPORTS: &[(&str, &str, &str)] = &[
-    ("ui", "alert", "i32 i32 i32 i32"),
+    ("dialog", "confirm", "i32 i32 i32 i32 i32 i32 i32"),
     ("process", "stop-detached", "i32 i32 i32"),
-    ("session-labels", "set-name", "i32 i32 i32"),
+    ("ui", "alert", "i32 i32 i32 i32"),
     ("agent", "abort", ""),
 ];
 
@@ -82,7 +82,7 @@ impl Guest {
         self
     }
 
-    /// With an import: `ui`, `process`, `session-labels` or `agent`.
+    /// With an import: `dialog`, `process`, `ui` or `agent`.
     pub fn import(mut self, interface: &'static str) -> Self {
         self.imports.push(interface);
         self

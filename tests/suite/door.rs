@@ -87,7 +87,7 @@ fn grants_that_cannot_be_read_are_refused() {
         ("mine:flies=workspace", "flies"),
         ("mine:files=workspace:x", "workspace:x"),
         ("mine:files", "files="),
-        ("other:ui", "other"),
+        ("other:dialog", "other"),
         ("mine:tools=x", "tools"),
     ] {
         let run = home.pith(&["--plugin", &plugin, "--grant", grant, "--model", &model, "-p", "go"]).exits(2);
@@ -100,7 +100,7 @@ fn grants_that_cannot_be_read_are_refused() {
 fn a_missing_grant_ends_the_start_with_the_very_argument() {
     let home = Home::new();
     let model = home.scripted(json!([{ "text": "hi" }]));
-    let guest = Guest::new().tool("mine", Behaviour::Echo).filter().import("ui");
+    let guest = Guest::new().tool("mine", Behaviour::Echo).filter().import("dialog");
     let plugin = guest.save(&home.root().join("My Tools.wasm")).to_string_lossy().into_owned();
     let with = |grants: &[&str]| {
         let mut args = vec!["--plugin", &plugin, "--model", &model];
@@ -111,11 +111,11 @@ fn a_missing_grant_ends_the_start_with_the_very_argument() {
         home.pith(&args)
     };
     // The name is the file's stem, folded.
-    with(&[]).exits(2).says("--grant my-tools:tool-filter").says("--grant my-tools:ui");
-    let run = with(&["my-tools:ui"]).exits(2).says("--grant my-tools:tool-filter");
-    assert!(!run.stderr.contains("my-tools:ui"), "{run}");
+    with(&[]).exits(2).says("--grant my-tools:tool-filter").says("--grant my-tools:dialog");
+    let run = with(&["my-tools:dialog"]).exits(2).says("--grant my-tools:tool-filter");
+    assert!(!run.stderr.contains("my-tools:dialog"), "{run}");
     // And the argument is one that works.
-    with(&["my-tools:ui", "my-tools:tool-filter"]).ok().prints("hi");
+    with(&["my-tools:dialog", "my-tools:tool-filter"]).ok().prints("hi");
 }
 
 #[test]

@@ -213,9 +213,13 @@ fn damaged_files_lose_only_the_damaged_lines() {
 #[test]
 fn a_call_that_a_kill_left_open_is_mended_for_the_model() {
     let home = Home::new();
-    let model = home.scripted(json!([{ "calls": [{ "id": "open", "name": "bash", "arguments": { "command": "sleep 300" } }] }]));
-    let mut running = home.start(&["--mode", "json", "--model", &model, "go"]);
-    running.wait_event("tool_execution_start");
+    let model = home.scripted(json!([{ "calls": [{ "id": "open", "name": "bash", "arguments": { "command": "touch began; sleep 5" } }] }]));
+    let running = home.start(&["--mode", "json", "--model", &model, "go"]);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !home.work().join("began").exists() {
+        assert!(std::time::Instant::now() < until, "the command did not start");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
     running.signal(rustix::process::Signal::KILL);
     running.finish();
     let model = home.scripted(json!([{ "expect": { "last_result_contains": ["interrupted"], "messages": 4 }, "text": "I see." }]));

@@ -16,7 +16,7 @@ fn a_signal_ends_the_run_and_leaves_a_valid_session() {
             let file = home.session();
             assert_answered(&file);
             let text = Home::messages(&file).iter().map(Value::to_string).collect::<String>();
-            assert!(text.contains("finished first"), "what was done is kept: {run}\n{text}");
+            assert!(text.contains("finished-2"), "what was done is kept: {run}\n{text}");
             // The child went with it.
             let pid = home.read("pid").trim().to_owned();
             assert!(gone(&pid), "{pid} still runs");
@@ -45,12 +45,12 @@ fn a_signal_while_the_model_speaks_keeps_what_it_said() {
 /// `pith`, while its bash sleeps, after a first call has finished.
 fn sleeping(home: &Home, mode: &str) -> Running {
     let model = home.scripted(json!([{ "text": "Two.", "calls": [
-        { "id": "quick", "name": "bash", "arguments": { "command": "echo finished first" } },
+        { "id": "quick", "name": "bash", "arguments": { "command": "echo finished-$((1+1))" } },
         { "id": "slow", "name": "bash", "arguments": { "command": "sleep 300 & echo $! > pid.new; mv pid.new pid; wait" } }
     ] }]));
     let running = home.start(&["--mode", mode, "--model", &model, "go"]);
     let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    let ready = || home.work().join("pid").exists() && std::fs::read_to_string(home.session()).is_ok_and(|text| text.contains("finished first\\n"));
+    let ready = || home.work().join("pid").exists() && std::fs::read_to_string(home.session()).is_ok_and(|text| text.contains("finished-2"));
     while !ready() {
         assert!(std::time::Instant::now() < until, "the calls did not start");
         std::thread::sleep(std::time::Duration::from_millis(5));
