@@ -10,7 +10,10 @@ use crate::{
 use clap::CommandFactory;
 use pith_protocol::Content;
 use pith_runtime::{Environment, Options, SessionChoice, ShippedPlugin};
-use std::io::{IsTerminal, Read, Write};
+use std::{
+    io::{IsTerminal, Read, Write},
+    path::PathBuf,
+};
 
 /// The most text that is read from a pipe, in bytes.
 const PIPED_LIMIT_BYTES: u64 = 10 << 20;
@@ -24,7 +27,7 @@ pub async fn follow(args: RunArgs) -> Result<u8, Failure> {
         return Ok(REFUSED);
     }
     let options = options(&args)?;
-    let content = content(&options, &args.messages, piped)?;
+    let content = content(&args.messages, piped)?;
     let pith = pith_runtime::start(options).await.map_err(|error| start_failure(&error))?;
     tell_notices(&pith);
     let mut face: Box<dyn Face> = match args.mode {
@@ -56,13 +59,10 @@ pub fn shipped() -> Vec<ShippedPlugin> {
 }
 
 fn options(args: &RunArgs) -> Result<Options, Failure> {
-    let refused = |message: String| Failure { message, hint: None, code: REFUSED };
     let environment = Environment::from_process();
     let workspace = match &args.workspace {
         Some(dir) => dir.clone(),
-        None => {
-            std::env::current_dir().map_err(|error| refused(format!("the present folder cannot be read: {error}")))?
-        }
+        None => present_folder()?,
     };
     let mut options = Options::new(workspace, environment).map_err(|error| start_failure(&error))?;
     options.session = if args.no_session {
@@ -88,19 +88,27 @@ fn options(args: &RunArgs) -> Result<Options, Failure> {
     Ok(options)
 }
 
-fn content(options: &Options, messages: &[String], piped: Option<String>) -> Result<Vec<Content>, Failure> {
-    let content = pith_runtime::read_input(&options.workspace, messages, piped.as_deref())
+/// The message. An `@FILE` is meant as the shell completes it: from the present folder, also where the agent works in another.
+fn content(messages: &[String], piped: Option<String>) -> Result<Vec<Content>, Failure> {
+    let content = pith_runtime::read_input(&present_folder()?, messages, piped.as_deref())
         .map_err(|error| Failure::refused(&error))?;
     if content.is_empty() {
-        return Err(Failure { message: "the message is empty".to_owned(), hint: None, code: REFUSED });
+        return Err(refused("the message is empty".to_owned()));
     }
     Ok(content)
+}
+
+fn present_folder() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| refused(format!("the present folder cannot be read: {error}")))
+}
+
+fn refused(message: String) -> Failure {
+    Failure { message, hint: None, code: REFUSED }
 }
 
 /// What stands on standard input; none where that is nothing.
 fn read_pipe() -> Result<Option<String>, Failure> {
     let mut bytes = Vec::new();
-    let refused = |message: String| Failure { message, hint: None, code: REFUSED };
     std::io::stdin()
         .lock()
         .take(PIPED_LIMIT_BYTES + 1)

@@ -1,7 +1,7 @@
 //! Events: what a session tells every face. The JSON face prints each as one line.
 
 use crate::{Content, Entry, Message, ToolCall, ToolOutput, ToolResultMessage, Usage};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -212,8 +212,14 @@ pub enum Delta {
     #[serde(rename = "toolcall_end")]
     ToolCallEnd {
         content_index: usize,
+        #[serde(serialize_with = "as_block")]
         tool_call: ToolCall,
     },
+}
+
+/// A call as it stands in a message: with its `type`.
+fn as_block<S: Serializer>(call: &ToolCall, serializer: S) -> Result<S::Ok, S::Error> {
+    Content::ToolCall(call.clone()).serialize(serializer)
 }
 
 /// A result as events show it.
