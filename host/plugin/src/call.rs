@@ -4,16 +4,17 @@ use crate::{
     cause::{Exceeded, cause, deadline_cause},
     engine::Engines,
     instance::Instance,
-    limits::{END_GRACE, HOST_CALL_BYTES, PROCESS_INSTANCES},
+    limits::{END_GRACE, HOST_CALL_BYTES, PROCESS_INSTANCES, SESSION_INSTANCES},
     log::{LogLevel, LogLine},
     plugin::{DISABLED, Linked, Plugin},
 };
 use futures::future::BoxFuture;
 use pith_core::{CallScope, Fault};
 use pith_law::Export;
-use pith_protocol::{Event, GuestError, GuestErrorKind};
+use pith_protocol::{Event, GuestError, GuestErrorKind, SessionId};
 use std::{
-    sync::Arc,
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
 };
 use tokio::sync::Semaphore;
@@ -46,6 +47,8 @@ pub(crate) type Work<T> =
 pub(crate) struct Caller {
     pub engines: Arc<Engines>,
     instances: Semaphore,
+    /// Of sessions that have calls now.
+    sessions: Mutex<HashMap<SessionId, Weak<Semaphore>>>,
 }
 
 /// How the instance's own part ended.
@@ -58,7 +61,18 @@ enum Served<T> {
 
 impl Caller {
     pub fn new(engines: Arc<Engines>) -> Self {
-        Self { engines, instances: Semaphore::new(PROCESS_INSTANCES) }
+        Self { engines, instances: Semaphore::new(PROCESS_INSTANCES), sessions: Mutex::default() }
+    }
+
+    fn session_instances(&self, session: &SessionId) -> Arc<Semaphore> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(instances) = sessions.get(session).and_then(Weak::upgrade) {
+            return instances;
+        }
+        sessions.retain(|_, instances| instances.strong_count() > 0);
+        let instances = Arc::new(Semaphore::new(SESSION_INSTANCES));
+        sessions.insert(session.clone(), Arc::downgrade(&instances));
+        instances
     }
 
     /// Calls an export for a session: with its strikes, its events, and its saves written when it gave something that `accept` takes.
@@ -76,7 +90,13 @@ impl Caller {
             return Err(Ended::Fault(fault(plugin, called, DISABLED.to_owned())));
         }
         let deadline = Instant::now() + limit;
-        let places = async { Some((plugin.instances.acquire().await.ok()?, self.instances.acquire().await.ok()?)) };
+        // Always in this order, so that calls that wait for each other's places cannot come up.
+        let in_session = self.session_instances(&session);
+        let places = async {
+            let of_plugin = plugin.instances.acquire().await.ok()?;
+            let of_session = in_session.acquire().await.ok()?;
+            Some((of_plugin, of_session, self.instances.acquire().await.ok()?))
+        };
         let _places = tokio::select! {
             biased;
             () = scope.cancel.cancelled() => return Err(Ended::Aborted),

@@ -1,4 +1,4 @@
-//! Every limit of a guest, as a named constant. The table with reasons is in `wit/README.md`; each has a guest that reaches it in `tests/`.
+//! Every limit of a guest, as a named constant; what the contract promises of each is in `wit/README.md`.
 
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ pub const END_GRACE: Duration = Duration::from_millis(50);
 pub const TICK: Duration = Duration::from_millis(5);
 /// Live instances of one plugin; further calls wait in a fair queue.
 pub const PLUGIN_INSTANCES: usize = 16;
+/// Live instances that one session's calls have; further calls wait in a fair queue.
+pub const SESSION_INSTANCES: usize = 64;
 /// Live instances of the process; further calls wait in a fair queue.
 pub const PROCESS_INSTANCES: usize = 256;
 /// Slots of the pool; past them the on-demand allocator serves.

@@ -83,3 +83,31 @@ impl ResourceLimiter for Quota {
         CORE_INSTANCES
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_memories_count_together_and_the_first_limit_is_noted() {
+        let mut quota = Quota::new(100);
+        assert!(quota.memory_growing(0, 60, None).unwrap());
+        assert!(quota.memory_growing(0, 40, None).unwrap(), "a second memory");
+        assert_eq!(quota.refused(), None);
+        assert!(!quota.memory_growing(40, 41, None).unwrap());
+        assert!(!quota.table_growing(0, TABLE_ELEMENTS + 1, None).unwrap());
+        assert_eq!(quota.refused(), Some(Refused::Memory { limit_bytes: 100 }));
+        assert!(!quota.memory_growing(0, usize::MAX, None).unwrap());
+    }
+
+    #[test]
+    fn what_the_guests_own_maximum_forbids_is_not_the_hosts_limit() {
+        let mut quota = Quota::new(100);
+        assert!(!quota.memory_growing(0, 50, Some(40)).unwrap());
+        assert!(!quota.table_growing(0, 50, Some(40)).unwrap());
+        assert_eq!(quota.refused(), None);
+        assert!(quota.table_growing(0, TABLE_ELEMENTS, None).unwrap());
+        assert!(!quota.table_growing(0, 1, None).unwrap());
+        assert_eq!(quota.refused(), Some(Refused::Tables));
+    }
+}

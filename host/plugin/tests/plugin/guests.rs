@@ -4,10 +4,63 @@ use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
 /// The smallest parts of WASI that the guests here use, of a version older than the host's.
-const WASI: &str = r#"
+const IO: &str = r#"
 package wasi:io@0.2.6;
 interface poll {
     resource pollable { block: func(); }
+}
+interface error {
+    resource error;
+}
+interface streams {
+    use error.{error};
+    variant stream-error { last-operation-failed(error), closed }
+    resource output-stream { blocking-write-and-flush: func(contents: list<u8>) -> result<_, stream-error>; }
+}
+"#;
+const CLI: &str = r#"
+package wasi:cli@0.2.6;
+interface stderr {
+    use wasi:io/streams@0.2.6.{output-stream};
+    get-stderr: func() -> output-stream;
+}
+interface environment {
+    get-environment: func() -> list<tuple<string, string>>;
+    get-arguments: func() -> list<string>;
+    initial-cwd: func() -> option<string>;
+}
+"#;
+const SOCKETS: &str = r#"
+package wasi:sockets@0.2.6;
+interface network {
+    resource network;
+    enum error-code {
+        unknown, access-denied, not-supported, invalid-argument, out-of-memory, timeout, concurrency-conflict, not-in-progress,
+        would-block, invalid-state, new-socket-limit, address-not-bindable, address-in-use, remote-unreachable, connection-refused,
+        connection-reset, connection-aborted, datagram-too-large, name-unresolvable, temporary-resolver-failure, permanent-resolver-failure,
+    }
+    enum ip-address-family { ipv4, ipv6 }
+}
+interface instance-network {
+    use network.{network};
+    instance-network: func() -> network;
+}
+interface tcp { resource tcp-socket; }
+interface tcp-create-socket {
+    use network.{error-code, ip-address-family};
+    use tcp.{tcp-socket};
+    create-tcp-socket: func(address-family: ip-address-family) -> result<tcp-socket, error-code>;
+}
+interface udp { resource udp-socket; }
+interface udp-create-socket {
+    use network.{error-code, ip-address-family};
+    use udp.{udp-socket};
+    create-udp-socket: func(address-family: ip-address-family) -> result<udp-socket, error-code>;
+}
+interface ip-name-lookup {
+    use network.{network, error-code};
+    resource resolve-address-stream;
+    resolve-addresses: func(network: borrow<network>, name: string) -> result<resolve-address-stream, error-code>;
 }
 "#;
 const CLOCKS: &str = r#"
@@ -44,7 +97,14 @@ pub fn component(world: &str, core: &str) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let wit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit");
     resolve.push_dir(wit).expect("the contract");
-    for (name, text) in [("io.wit", WASI), ("clocks.wit", CLOCKS), ("filesystem.wit", FILESYSTEM)] {
+    let wasi = [
+        ("io.wit", IO),
+        ("clocks.wit", CLOCKS),
+        ("filesystem.wit", FILESYSTEM),
+        ("cli.wit", CLI),
+        ("sockets.wit", SOCKETS),
+    ];
+    for (name, text) in wasi {
         resolve.push_str(name, text).expect(name);
     }
     let package =

@@ -9,3 +9,4 @@ mod house;
 mod imports;
 mod loading;
 mod queue;
+mod wasi;
