@@ -1,14 +1,14 @@
 //! What helps after a run that failed.
 
+use crate::environment::{BASE_URL_VARIABLES, CREDENTIAL_VARIABLES};
 use pith_core::{FailureKind, RunEnd};
+use pith_protocol::Message;
 
 /// One sentence for people, where the failure's kind says something that its message does not; none otherwise.
 pub fn failure_hint(end: &RunEnd) -> Option<String> {
     let failure = end.failure.as_ref()?;
     let hint = match failure.kind {
-        FailureKind::Unauthorized => {
-            "check ANTHROPIC_API_KEY or OPENAI_API_KEY, and that the base URL, if one is set, is the one that the key is for"
-        }
+        FailureKind::Unauthorized => return Some(key_hint(provider(end).unwrap_or_default())),
         FailureKind::Overflow => {
             "the conversation is longer than the model's window: start a new session, or use a model with a larger one"
         }
@@ -18,4 +18,23 @@ pub fn failure_hint(end: &RunEnd) -> Option<String> {
         FailureKind::Invalid | FailureKind::Refused | FailureKind::Other => return None,
     };
     Some(hint.to_owned())
+}
+
+/// Who was asked last.
+fn provider(end: &RunEnd) -> Option<&str> {
+    end.messages.iter().rev().find_map(|message| match message.as_ref() {
+        Message::Assistant(reply) => Some(reply.provider.as_str()),
+        _ => None,
+    })
+}
+
+fn key_hint(provider: &str) -> String {
+    let key = CREDENTIAL_VARIABLES.iter().find(|variable| variable.provider == provider);
+    let base = BASE_URL_VARIABLES.iter().find(|(whose, _)| *whose == provider);
+    match (key, base) {
+        (Some(key), Some((_, base))) => {
+            format!("check {}; where {base} is set, the key must be one for that server", key.name)
+        }
+        _ => "check the key, and that it is one for the server that was asked".to_owned(),
+    }
 }

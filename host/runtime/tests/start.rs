@@ -323,7 +323,7 @@ async fn a_start_that_is_refused_says_why_and_writes_nothing() {
 async fn a_failed_run_comes_with_what_helps() {
     let home = Home::new();
     let says = [
-        ("unauthorized", Some("ANTHROPIC_API_KEY")),
+        ("unauthorized", Some("check the key")),
         ("overflow", Some("window")),
         ("quota", Some("credit")),
         ("invalid", None),
