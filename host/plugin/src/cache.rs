@@ -72,16 +72,11 @@ impl CodeCache {
         is_same(&before, &after).then_some(component)
     }
 
-    /// Compiles, keeps, and loads.
-    pub fn compile(&self, engine: &Engine, digest: &str, bytes: &[u8]) -> wasmtime::Result<Component> {
+    /// Compiles and keeps. A full disk only costs the next start.
+    pub fn compile(&self, engine: &Engine, digest: &str, bytes: &[u8]) -> wasmtime::Result<Vec<u8>> {
         let code = engine.precompile_component(bytes)?;
-        let kept = self.keep(&self.code_name(digest), &code);
-        if kept.is_ok()
-            && let Some(component) = self.load(engine, digest)
-        {
-            return Ok(component);
-        }
-        in_memory(engine, &code)
+        let _ = self.keep(&self.code_name(digest), &code);
+        Ok(code)
     }
 
     /// What was kept beside the code under this key.

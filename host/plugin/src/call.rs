@@ -2,11 +2,13 @@
 
 use crate::{
     cause::{Exceeded, cause, deadline_cause},
+    convert::NotJson,
     engine::Engines,
     instance::Instance,
     limits::{END_GRACE, HOST_CALL_BYTES, PROCESS_INSTANCES, SESSION_INSTANCES},
     log::{LogLevel, LogLine},
     plugin::{DISABLED, Linked, Plugin},
+    stdio::Kept,
 };
 use futures::future::BoxFuture;
 use pith_core::{CallScope, Fault};
@@ -17,7 +19,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use wasmtime::{PoolConcurrencyLimitError, Store};
 
 /// How a call ended that gave nothing.
@@ -55,7 +57,7 @@ pub(crate) struct Caller {
 enum Served<T> {
     Gave(T, Box<Instance>),
     Failed { cause: String, detail: String },
-    Late,
+    Late { detail: String },
     Aborted,
 }
 
@@ -90,20 +92,17 @@ impl Caller {
             return Err(Ended::Fault(fault(plugin, called, DISABLED.to_owned())));
         }
         let deadline = Instant::now() + limit;
-        // Always in this order, so that calls that wait for each other's places cannot come up.
         let in_session = self.session_instances(&session);
-        let places = async {
-            let of_plugin = plugin.instances.acquire().await.ok()?;
-            let of_session = in_session.acquire().await.ok()?;
-            Some((of_plugin, of_session, self.instances.acquire().await.ok()?))
-        };
         let _places = tokio::select! {
             biased;
             () = scope.cancel.cancelled() => return Err(Ended::Aborted),
-            places = tokio::time::timeout_at(deadline.into(), places) => match places {
+            places = tokio::time::timeout_at(deadline.into(), self.places(plugin, &in_session)) => match places {
                 Ok(Some(places)) => places,
                 // It is not the guest that failed: no strike.
-                _ => return Err(Ended::Fault(fault(plugin, called, format!("{} in the queue of its calls", deadline_cause(limit))))),
+                _ => {
+                    let cause = format!("{} in the queue of its calls", deadline_cause(limit));
+                    return Err(Ended::Fault(fault(plugin, called, cause)));
+                }
             },
         };
         let served = if plugin.facts.folders.list.is_empty() {
@@ -127,25 +126,19 @@ impl Caller {
             },
             other => other,
         };
-        let cause = match ended {
-            Served::Failed { cause, detail } => {
-                let message = format!("{}: {cause}{}{detail}", called.name, if detail.is_empty() { "" } else { "\n" });
-                plugin.facts.log.write(LogLine {
-                    level: LogLevel::Error,
-                    plugin: &plugin.facts.name,
-                    message: &message,
-                });
-                cause
-            }
-            Served::Late => deadline_cause(limit),
+        let (cause, detail) = match ended {
+            Served::Failed { cause, detail } => (cause, detail),
+            Served::Late { detail } => (deadline_cause(limit), detail),
             Served::Aborted | Served::Gave(..) => return Err(Ended::Aborted),
         };
-        let fault = fault(plugin, called, cause);
-        tell(&scope, &fault).await;
-        if plugin.strikes.fault(&session, called.export) {
-            tell(&scope, &Fault { cause: DISABLED.to_owned(), ..fault.clone() }).await;
-        }
-        Err(Ended::Fault(fault))
+        Err(Ended::Fault(strike(plugin, called, &scope, cause, &detail).await))
+    }
+
+    /// A place for one instance. Always asked for in this order, so that calls do not wait for each other's places in a ring.
+    async fn places<'p>(&'p self, plugin: &'p Plugin, session: &'p Semaphore) -> Option<[SemaphorePermit<'p>; 3]> {
+        let of_plugin = plugin.instances.acquire().await.ok()?;
+        let of_session = session.acquire().await.ok()?;
+        Some([of_plugin, of_session, self.instances.acquire().await.ok()?])
     }
 
     /// The same on a thread of its own, which is left behind where it does not end in time.
@@ -179,13 +172,32 @@ impl Caller {
                 detail: String::new(),
             }),
             () = cancelled => Served::Aborted,
-            () = tokio::time::sleep_until((deadline + END_GRACE).into()) => Served::Late,
+            () = tokio::time::sleep_until((deadline + END_GRACE).into()) => Served::Late { detail: String::new() },
         }
     }
 }
 
-pub(crate) fn fault(plugin: &Plugin, called: Called, cause: String) -> Fault {
+/// A result that breaks the contract: the model is told that, the log what it was.
+pub(crate) fn broken(plugin: &Plugin, called: Called, error: &NotJson) -> Ended {
+    let message = format!("{}: {error}: {}", called.name, error.why);
+    plugin.facts.log.write(LogLine { level: LogLevel::Error, plugin: &plugin.facts.name, message: &message });
+    Ended::Fault(fault(plugin, called, error.to_string()))
+}
+
+fn fault(plugin: &Plugin, called: Called, cause: String) -> Fault {
     Fault { plugin: plugin.facts.name.clone(), export: called.name.to_owned(), cause }
+}
+
+/// Logs a fault, tells the faces, and counts it: the third in a row disables.
+async fn strike(plugin: &Plugin, called: Called, scope: &CallScope, cause: String, detail: &str) -> Fault {
+    let message = format!("{}: {cause}{}{detail}", called.name, if detail.is_empty() { "" } else { "\n" });
+    plugin.facts.log.write(LogLine { level: LogLevel::Error, plugin: &plugin.facts.name, message: &message });
+    let fault = fault(plugin, called, cause);
+    tell(scope, &fault).await;
+    if plugin.strikes.fault(scope.session.id(), called.export) {
+        tell(scope, &Fault { cause: DISABLED.to_owned(), ..fault.clone() }).await;
+    }
+    fault
 }
 
 async fn tell(scope: &CallScope, fault: &Fault) {
@@ -244,6 +256,7 @@ pub(crate) fn store(linked: &Linked, instance: Instance) -> Store<Instance> {
 
 async fn run<T>(engines: &Engines, linked: &Linked, instance: Instance, work: &Work<T>) -> Run<T> {
     let (cancel, deadline, progress) = (instance.cancel.clone(), instance.deadline, instance.progress.clone());
+    let kept = [("standard error", instance.stderr.clone()), ("standard output", instance.stdout.clone())];
     let mut store = store(linked, instance);
     let _ticking = engines.run();
     let release = async {
@@ -255,7 +268,7 @@ async fn run<T>(engines: &Engines, linked: &Linked, instance: Instance, work: &W
     let gave = tokio::select! {
         biased;
         () = cancel.cancelled() => return Run::Over(Served::Aborted),
-        () = tokio::time::sleep_until(deadline.into()) => return Run::Over(Served::Late),
+        () = tokio::time::sleep_until(deadline.into()) => return Run::Over(Served::Late { detail: said(&kept) }),
         gave = work(linked, &mut store) => gave,
         () = release => return Run::Over(Served::Aborted),
     };
@@ -263,20 +276,20 @@ async fn run<T>(engines: &Engines, linked: &Linked, instance: Instance, work: &W
         Ok(gave) => Run::Over(Served::Gave(gave, Box::new(store.into_data()))),
         Err(error) if error.is::<PoolConcurrencyLimitError>() => Run::Exhausted,
         Err(_) if cancel.is_cancelled() => Run::Over(Served::Aborted),
-        Err(error) if error.downcast_ref::<Exceeded>() == Some(&Exceeded::Ended) => Run::Over(Served::Late),
-        Err(error) => Run::Over(failed(&error, store.data())),
+        Err(error) if error.downcast_ref::<Exceeded>() == Some(&Exceeded::Ended) => {
+            Run::Over(Served::Late { detail: said(&kept) })
+        }
+        Err(error) => {
+            let cause = cause(&error, store.data().quota.refused());
+            Run::Over(Served::Failed { cause, detail: format!("{error:#}{}", said(&kept)) })
+        }
     }
 }
 
-fn failed<T>(error: &wasmtime::Error, instance: &Instance) -> Served<T> {
-    let mut detail = format!("{error:#}");
-    for (name, kept) in [("standard error", &instance.stderr), ("standard output", &instance.stdout)] {
-        let text = kept.text();
-        if !text.is_empty() {
-            detail.push_str(&format!("\n{name}:\n{text}"));
-        }
-    }
-    Served::Failed { cause: cause(error, instance.quota.refused()), detail }
+/// What the guest wrote, each under its name.
+fn said(kept: &[(&str, Kept)]) -> String {
+    let texts = kept.iter().map(|(name, kept)| (name, kept.text())).filter(|(_, text)| !text.is_empty());
+    texts.map(|(name, text)| format!("\n{name}:\n{text}")).collect()
 }
 
 /// What a call saved is written now that it has returned.

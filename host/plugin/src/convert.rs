@@ -61,9 +61,10 @@ pub(crate) fn content_bytes(content: &types::Content) -> usize {
 
 /// A guest's document that is no JSON: a fault, for it broke the contract.
 #[derive(Debug, thiserror::Error)]
-#[error("gave {what} that is not the JSON of the contract: {why}")]
+#[error("gave {what} that is not the JSON of the contract")]
 pub(crate) struct NotJson {
     pub what: &'static str,
+    /// May have the guest's words in it.
     pub why: String,
 }
 

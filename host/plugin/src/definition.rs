@@ -51,7 +51,7 @@ fn check(spec: tool_types::ToolSpec) -> Result<ToolSpec, String> {
     for guideline in &spec.guidelines {
         within("a guideline", guideline.len(), GUIDELINE_BYTES)?;
     }
-    let spec = convert::tool_spec(spec).map_err(|error| error.to_string())?;
+    let spec = convert::tool_spec(spec).map_err(|error| format!("{error}: {}", error.why))?;
     if spec.input_schema.get("type").and_then(Value::as_str) != Some("object") {
         return Err("its input schema is not one of an object".to_owned());
     }

@@ -15,7 +15,7 @@ use std::{
 pub struct Places {
     /// The working folder.
     pub workspace: PathBuf,
-    /// Where long outputs of the session lie.
+    /// Where long outputs of the session lie; always taken from `HostConfig::spool`.
     pub spool: PathBuf,
     /// Each plugin's own folder is in here, under its name.
     pub plugin_data: PathBuf,
@@ -25,6 +25,23 @@ pub struct Places {
     pub skills: Vec<PathBuf>,
     /// What no plugin may reach: Pith's own folders.
     pub reserved: Vec<PathBuf>,
+}
+
+impl Places {
+    /// Adds what is kept from plugins in any case, and the reserved folders' paths without links: grants are compared without links too.
+    pub(crate) fn reserve(&mut self, also: &Path) {
+        self.reserved.push(also.to_owned());
+        let real: Vec<PathBuf> = self.reserved.iter().filter_map(|path| real_path(path)).collect();
+        self.reserved.extend(real);
+    }
+}
+
+/// A path without links, also where its last parts are not there yet.
+fn real_path(path: &Path) -> Option<PathBuf> {
+    path.ancestors().find_map(|existing| {
+        let real = std::fs::canonicalize(existing).ok()?;
+        Some(real.join(path.strip_prefix(existing).ok()?))
+    })
 }
 
 /// All folders of one plugin.

@@ -125,6 +125,7 @@ impl PluginHost {
         let sources = std::mem::take(&mut config.plugins);
         let shipped: Vec<bool> = sources.iter().map(|source| source.is_shipped).collect();
         config.places.spool = config.spool.path().to_owned();
+        config.places.reserve(&config.cache_dir);
         let folders = sources
             .iter()
             .map(|source| granted_folders(&source.name, &source.grants, &config.places))

@@ -2,7 +2,7 @@
 //! not kept from an earlier start.
 
 use crate::{
-    cache::{CodeCache, hex_digest},
+    cache::{CodeCache, hex_digest, in_memory},
     call::Caller,
     definition::Definitions,
     error::LoadError,
@@ -45,15 +45,11 @@ impl Loader<'_> {
         let bytes = read(plugin, source.code)?;
         check_bytes(plugin, &bytes)?;
         let digest = hex_digest(&bytes);
-        let engine =
-            self.caller.engines.first().map_err(|error| LoadError::Engine { source: error.into_boxed_dyn_error() })?;
-        let compile = || self.cache.compile(engine, &digest, &bytes);
-        let component = self.cache.load(engine, &digest).map_or_else(compile, Ok);
-        let component = component
+        let Compiled { engine, component, is_pooled } = self
+            .component(&digest, &bytes)
             .map_err(|error| LoadError::Compile { plugin: plugin.to_owned(), source: error.into_boxed_dyn_error() })?;
-        check_type(plugin, engine, &component, &source.grants)?;
-        let is_pooled = self.caller.engines.pooled().is_some();
-        let code = Code::new(engine, is_pooled, component, &source.grants)
+        check_type(plugin, &engine, &component, &source.grants)?;
+        let code = Code::new(&engine, is_pooled, component, &source.grants)
             .map_err(|error| LoadError::Link { plugin: plugin.to_owned(), source: error.into_boxed_dyn_error() })?;
         let process =
             ProcessAuthority::new(&source.grants, self.environment, source.inherits_environment, self.writable);
@@ -76,6 +72,31 @@ impl Loader<'_> {
         Ok((plugin, definitions))
     }
 
+    /// From the cache, or compiled; in the pool, or on demand where a component has more of something than a slot of the pool.
+    fn component(&self, digest: &str, bytes: &[u8]) -> wasmtime::Result<Compiled> {
+        let engines = &self.caller.engines;
+        let first = engines.first()?;
+        let compiled = |engine: &Engine, component| Compiled {
+            engine: engine.clone(),
+            component,
+            is_pooled: engines.pooled().is_some_and(|pooled| Engine::same(pooled, engine)),
+        };
+        if let Some(component) = self.cache.load(first, digest) {
+            return Ok(compiled(first, component));
+        }
+        let spare = engines.on_demand()?;
+        if let Some(component) = self.cache.load(spare, digest) {
+            return Ok(compiled(spare, component));
+        }
+        let code = self.cache.compile(first, digest, bytes)?;
+        // From the file where it could be kept: pages of a mapped one are shared and come when they are used.
+        let open = |engine| self.cache.load(engine, digest).map_or_else(|| in_memory(engine, &code), Ok);
+        match open(first) {
+            Ok(component) => Ok(compiled(first, component)),
+            Err(_) => Ok(compiled(spare, open(spare)?)),
+        }
+    }
+
     /// Kept from an earlier start, or asked for. What failed is asked again at the next start.
     fn definitions(&self, plugin: &Plugin) -> Definitions {
         let settings = format!("{}\0{}", env!("CARGO_PKG_VERSION"), plugin.facts.settings);
@@ -96,6 +117,13 @@ impl Loader<'_> {
             }
         }
     }
+}
+
+/// A component's code in one of the engines.
+struct Compiled {
+    engine: Engine,
+    component: Component,
+    is_pooled: bool,
 }
 
 fn read(plugin: &str, code: PluginCode) -> Result<Cow<'static, [u8]>, LoadError> {

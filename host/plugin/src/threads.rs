@@ -77,9 +77,8 @@ impl<T> Threaded<'_, T> {
     /// Waits for the job. None where it panicked.
     pub async fn finish(mut self) -> Option<T> {
         let answer = (&mut self.answer).await.ok();
-        if answer.is_some()
-            && let Some(worker) = self.worker.take()
-        {
+        // A thread whose job panicked is gone.
+        if let (Some(worker), true) = (self.worker.take(), answer.is_some()) {
             self.threads.idle.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         }
         answer

@@ -69,14 +69,17 @@ impl HostMonotonicClock for Still {
     }
 }
 
-/// All of plain WASI, with `open-at` replaced by one that refuses what is no regular file or folder: WASI opens without `O_NONBLOCK`, and a
-/// FIFO would hold its thread for ever.
+/// All of plain WASI, with two functions replaced. `open-at` refuses what is no regular file or folder: WASI opens without `O_NONBLOCK`, and
+/// a FIFO would hold its thread for ever. `symlink-at` makes no link that could lead out: WASI itself would not follow it, programs would.
 pub(crate) fn add_to_linker(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
     linker.allow_shadowing(true);
     let mut types = linker.instance(FILESYSTEM_TYPES)?;
     types.func_wrap_async("[method]descriptor.open-at", |mut store, (folder, follow, path, how, flags)| {
         Box::new(async move { Ok((open_at(store.data_mut(), folder, follow, path, how, flags).await?,)) })
+    })?;
+    types.func_wrap_async("[method]descriptor.symlink-at", |mut store, (folder, target, path)| {
+        Box::new(async move { Ok((symlink_at(store.data_mut(), folder, target, path).await?,)) })
     })?;
     linker.allow_shadowing(false);
     Ok(())
@@ -121,6 +124,22 @@ async fn open_at(
                 Err(error) => code(error).map(Err),
             }
         }
+    }
+}
+
+async fn symlink_at(
+    instance: &mut Instance,
+    folder: Resource<Descriptor>,
+    target: String,
+    path: String,
+) -> wasmtime::Result<Result<(), ErrorCode>> {
+    // Any `..`: where it leads depends on links that may change, and on where the link is moved.
+    if target.starts_with('/') || target.split('/').any(|part| part == "..") {
+        return Ok(Err(ErrorCode::NotPermitted));
+    }
+    match instance.filesystem().symlink_at(folder, target, path).await {
+        Ok(()) => Ok(Ok(())),
+        Err(error) => code(error).map(Err),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `tool-filter`: sees every result, and may replace it. Fails closed.
 
 use crate::{
-    call::{Called, Caller, Ended, Work, fault},
+    call::{Called, Caller, Ended, Work, broken},
     convert,
     exports::tool_gate::stop,
     limits::GUARD_DEADLINE,
@@ -38,7 +38,7 @@ pub(crate) async fn filter(
         Ok(None) => Ok(None),
         Ok(Some(replaced)) => convert::tool_output(replaced, &output.content)
             .map(Some)
-            .map_err(|error| Ended::Fault(fault(plugin, AFTER_CALL, error.to_string()))),
+            .map_err(|error| broken(plugin, AFTER_CALL, &error)),
         Err(error) => Err(Ended::Refused(convert::guest_error(error))),
     };
     let filtered = caller.call(plugin, AFTER_CALL, GUARD_DEADLINE, scope, work, accept).await;

@@ -1,7 +1,7 @@
 //! `tools`: offers tools to the model.
 
 use crate::{
-    call::{Called, Caller, Ended, Work, fault, store},
+    call::{Called, Caller, Ended, Work, broken, store},
     cause::cause,
     convert,
     instance::Instance,
@@ -36,9 +36,7 @@ pub(crate) async fn call(
     });
     let limit: Duration = plugin.facts.limits.tool_deadline;
     let accept = |gave: Result<tool_types::ToolOutput, Error>| match gave {
-        Ok(output) => {
-            convert::tool_output(output, &[]).map_err(|error| Ended::Fault(fault(plugin, CALL, error.to_string())))
-        }
+        Ok(output) => convert::tool_output(output, &[]).map_err(|error| broken(plugin, CALL, &error)),
         Err(error) => Err(Ended::Refused(convert::guest_error(error))),
     };
     caller.call(plugin, CALL, limit, scope, work, accept).await

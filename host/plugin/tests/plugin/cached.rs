@@ -105,6 +105,18 @@ async fn code_that_was_damaged_is_compiled_again() {
     assert_eq!(std::fs::read(&path).unwrap(), whole);
 }
 
+/// A component with more tables than a slot of the pool is served on demand, from kept code too.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_into_the_pool_is_served_on_demand() {
+    let tables = "(table 1 funcref)".repeat(12);
+    let guest = crate::guests::Tool { functions: &tables, ..Default::default() }.build();
+    let house = House::with(&[("large", guest, &["tools"])]);
+    works(&house).await;
+    let inode = std::fs::metadata(code_file(&house)).unwrap().ino();
+    works(&house).await;
+    assert_eq!(std::fs::metadata(code_file(&house)).unwrap().ino(), inode, "compiled again");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_that_others_may_enter_is_not_used() {
     let house = house();

@@ -74,7 +74,7 @@ async fn a_result_that_is_no_json() {
     let house = House::with(&[("careless", tool(body), &["tools"])]);
     let host = house.load().unwrap();
     let outcome = said(&house.session("one").call(&host, "try", json!({ "do": 1 })).await);
-    assert!(outcome.starts_with("fault tools.call: gave details that is not the JSON"), "{outcome}");
+    assert!(outcome == "fault tools.call: gave details that is not the JSON of the contract", "{outcome}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -163,6 +163,47 @@ async fn a_call_with_folders_that_is_dropped_ends_too() {
     assert_eq!(said(&talk.call(&host, "try", json!({})).await), "done");
 }
 
+/// Makes a link and says "done", or the error's code as the letter `A` + code.
+fn links(target: &str) -> Vec<u8> {
+    let body = format!(
+        "(call $folders (i32.const 160))
+         (call $link (i32.load (i32.load (i32.const 160))) (i32.const 340) (i32.const {length}) (i32.const 330) (i32.const 4) (i32.const 176))
+         (if (result i32) (i32.load8_u (i32.const 176))
+            (then
+                (i32.store8 (i32.const 700) (i32.add (i32.const 65) (i32.load8_u (i32.const 177))))
+                (call $say (i32.const 700) (i32.const 1)))
+            (else (call $say (i32.const 256) (i32.const 4))))",
+        length = target.len()
+    );
+    Tool {
+        world: "import wasi:filesystem/types@0.2.6; import wasi:filesystem/preopens@0.2.6;",
+        imports: r#"
+            (import "wasi:filesystem/preopens@0.2.6" "get-directories" (func $folders (param i32)))
+            (import "wasi:filesystem/types@0.2.6" "[method]descriptor.symlink-at" (func $link (param i32 i32 i32 i32 i32 i32)))"#,
+        constants: vec![(330, "made"), (340, target)],
+        body: &body,
+        ..Tool::default()
+    }
+    .build()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn links_cannot_be_made_to_lead_out() {
+    let mut house = House::new();
+    for target in ["/etc/passwd", "..", "../outside", "folder/../../outside", "a/.."] {
+        house.plugins.clear();
+        house.add("mine", links(target), &["tools", "files=workspace:rw"]);
+        let host = house.load().unwrap();
+        assert_eq!(said(&house.session("one").call(&host, "try", json!({})).await), code(NOT_PERMITTED), "{target}");
+    }
+    assert!(std::fs::symlink_metadata(house.work().join("made")).is_err());
+    house.plugins.clear();
+    house.add("mine", links("folder/file"), &["tools", "files=workspace:rw"]);
+    let host = house.load().unwrap();
+    assert_eq!(said(&house.session("one").call(&host, "try", json!({})).await), "done");
+    assert_eq!(std::fs::read_link(house.work().join("made")).unwrap().to_str(), Some("folder/file"));
+}
+
 /// Searches for "needle" beneath `root` and says the first hit's text, or the error.
 fn scans(root: &str) -> Vec<u8> {
     let call = format!(

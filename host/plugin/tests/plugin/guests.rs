@@ -84,6 +84,7 @@ interface types {
     }
     resource descriptor {
         open-at: func(path-flags: path-flags, path: string, open-flags: open-flags, %flags: descriptor-flags) -> result<descriptor, error-code>;
+        symlink-at: func(old-path: string, new-path: string) -> result<_, error-code>;
     }
 }
 interface preopens {

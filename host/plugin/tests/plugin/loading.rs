@@ -109,6 +109,15 @@ fn kept_folders_are_given_to_nobody() {
     let grant = format!("files={}", house.at("link").display());
     house.plugins[0].grants = vec!["tools".parse().unwrap(), grant.parse().unwrap()];
     assert!(matches!(house.load(), Err(LoadError::Folder { .. })));
+    // And where the reserved folder is named by one, and is not there yet.
+    std::os::unix::fs::symlink(house.dir.path(), house.at("up")).unwrap();
+    house.reserved = vec![house.at("up/work/not/there")];
+    house.plugins[0].grants = vec!["tools".parse().unwrap(), "files=workspace".parse().unwrap()];
+    assert!(matches!(house.load(), Err(LoadError::Folder { .. })));
+    house.reserved.clear();
+    house.plugins[0].grants =
+        vec!["tools".parse().unwrap(), format!("files={}", house.cache().display()).parse().unwrap()];
+    assert!(matches!(house.load(), Err(LoadError::Folder { .. })), "compiled code is kept from plugins in any case");
     for system in ["/proc/self", "/dev", "/"] {
         house.plugins[0].grants = vec!["tools".parse().unwrap(), format!("files={system}").parse().unwrap()];
         assert!(matches!(house.load(), Err(LoadError::Folder { .. })), "{system}");
