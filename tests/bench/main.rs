@@ -1,3 +1,80 @@
-//! Benchmarks.
+//! Figures: start to first request, a gate call, peak memory, the demo; beside them, in the same run, what they are measured against.
+//!
+//! ```text
+//! cargo build --release -p pith && cargo run --release -p pith-tests --bin pith-bench
+//! ```
+//!
+//! All parts are measured interleaved (one of each, then one of each again), so that a busy core moves all of them; what is told are
+//! medians. `--quick` runs three rounds and writes nothing: a smoke test.
 
-fn main() {}
+#![allow(clippy::print_stdout, reason = "a benchmark's words go to standard output")]
+
+mod figures;
+mod gate;
+mod machine;
+mod memory;
+mod start;
+
+use std::{fmt::Write, path::PathBuf, process::ExitCode};
+
+/// What was asked for.
+struct Plan {
+    /// Rounds of everything that takes milliseconds.
+    rounds: usize,
+    /// Rounds of what takes a second.
+    slow_rounds: usize,
+    /// Where pi is installed, `node_modules` in it.
+    pi: Option<PathBuf>,
+    /// Where the results go.
+    out: Option<PathBuf>,
+}
+
+const USAGE: &str = "pith-bench [--quick] [--rounds N] [--pi FOLDER] [--out FILE]";
+
+fn main() -> ExitCode {
+    let plan = match plan() {
+        Ok(plan) => plan,
+        Err(wrong) => {
+            println!("{wrong}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut report = machine::heading(&plan);
+    for section in [start::measure(&plan), gate::measure(&plan), memory::measure(&plan), start::measure_demo(&plan)] {
+        report.push_str(&section);
+    }
+    let _ = writeln!(
+        report,
+        "\n## To reproduce\n\n```\ncargo build --release -p pith\ncargo test --release -p pith-tests --features peers --test peers   # once, installs pi\n\
+         cargo run --release -p pith-tests --bin pith-bench\n```"
+    );
+    println!("{report}");
+    if let Some(out) = &plan.out
+        && let Err(error) = std::fs::write(out, &report)
+    {
+        println!("{}: {error}", out.display());
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn plan() -> Result<Plan, String> {
+    let peers = pith_tests::target_folder().join("peers/npm");
+    let out = pith_tests::repository().join("tests/bench/RESULTS.md");
+    let mut plan = Plan { rounds: 31, slow_rounds: 9, pi: peers.join("node_modules").is_dir().then_some(peers), out: Some(out) };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
+        match arg.as_str() {
+            "--quick" => plan = Plan { rounds: 3, slow_rounds: 1, pi: None, out: None },
+            "--rounds" => plan.rounds = value()?.parse().map_err(|_| "--rounds needs a number".to_owned())?,
+            "--pi" => plan.pi = Some(value()?.into()),
+            "--out" => plan.out = Some(value()?.into()),
+            _ => return Err(format!("{arg} is not understood")),
+        }
+    }
+    if plan.rounds == 0 {
+        return Err("--rounds needs at least 1".to_owned());
+    }
+    Ok(plan)
+}

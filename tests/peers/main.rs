@@ -1,1 +1,7 @@
-//! Peers.
+//! Real peers: servers and programs that others wrote, installed from their registries into `target/peers`. See README.md.
+
+mod aimock;
+mod install;
+mod llama;
+mod peer;
+mod pi;

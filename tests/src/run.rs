@@ -97,9 +97,24 @@ impl std::fmt::Display for Run {
         write!(
             f,
             "{}\ncode {:?}, signal {:?}, {:?}\n--- standard output\n{}\n--- standard error\n{}\n---",
-            self.command, self.code, self.signal, self.wall, self.stdout, self.stderr
+            self.command,
+            self.code,
+            self.signal,
+            self.wall,
+            shown(&self.stdout),
+            shown(&self.stderr)
         )
     }
+}
+
+/// Head and tail of what a failed test shows.
+fn shown(text: &str) -> String {
+    const EACH: usize = 4000;
+    if text.len() <= 2 * EACH {
+        return text.to_owned();
+    }
+    let (head, tail) = (text.floor_char_boundary(EACH), text.ceil_char_boundary(text.len() - EACH));
+    format!("{}\n[... {} bytes ...]\n{}", &text[..head], tail - head, &text[tail..])
 }
 
 /// A program that runs. Dropped, it is killed.
