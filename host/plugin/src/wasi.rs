@@ -9,7 +9,8 @@ use wasmtime_wasi::{
     p2::{
         FsError,
         bindings::filesystem::types::{
-            DescriptorFlags, DescriptorType, ErrorCode, HostDescriptor, OpenFlags, PathFlags,
+            DescriptorFlags, DescriptorType, DirectoryEntry, DirectoryEntryStream, ErrorCode, HostDescriptor,
+            HostDirectoryEntryStream, MetadataHashValue, OpenFlags, PathFlags,
         },
     },
 };
@@ -81,6 +82,12 @@ pub(crate) fn add_to_linker(linker: &mut Linker<Instance>) -> wasmtime::Result<(
     types.func_wrap_async("[method]descriptor.symlink-at", |mut store, (folder, target, path)| {
         Box::new(async move { Ok((symlink_at(store.data_mut(), folder, target, path).await?,)) })
     })?;
+    types.func_wrap_async("[method]directory-entry-stream.read-directory-entry", |mut store, (names,)| {
+        Box::new(async move { Ok((next_name(store.data_mut(), names).await?,)) })
+    })?;
+    types.func_wrap_async("[method]descriptor.metadata-hash-at", |mut store, (folder, follow, path)| {
+        Box::new(async move { Ok((metadata_hash_at(store.data_mut(), folder, follow, path).await?,)) })
+    })?;
     linker.allow_shadowing(false);
     Ok(())
 }
@@ -118,7 +125,7 @@ async fn open_at(
     match files.get_type(Resource::new_borrow(opened.rep())).await {
         Ok(kind) if is_plain(kind) => Ok(Ok(opened)),
         other => {
-            files.drop(opened)?;
+            HostDescriptor::drop(&mut files, opened)?;
             match other {
                 Ok(_) => Ok(Err(NOT_A_REGULAR_FILE)),
                 Err(error) => code(error).map(Err),
@@ -126,6 +133,42 @@ async fn open_at(
         }
     }
 }
+
+/// A name that is no UTF-8 stands as one replacement character: WASI answers it with an error, at which libraries end the listing, and the
+/// names after it would be lost with it.
+async fn next_name(
+    instance: &mut Instance,
+    names: Resource<DirectoryEntryStream>,
+) -> wasmtime::Result<Result<Option<DirectoryEntry>, ErrorCode>> {
+    match instance.filesystem().read_directory_entry(names).await {
+        Ok(entry) => Ok(Ok(entry)),
+        Err(error) => Ok(match error.downcast()? {
+            ErrorCode::IllegalByteSequence => {
+                Ok(Some(DirectoryEntry { type_: DescriptorType::Unknown, name: NAMELESS.to_owned() }))
+            }
+            code => Err(code),
+        }),
+    }
+}
+
+/// C libraries ask for the hash of every name that they list, and end the listing where there is none.
+async fn metadata_hash_at(
+    instance: &mut Instance,
+    folder: Resource<Descriptor>,
+    follow: PathFlags,
+    path: String,
+) -> wasmtime::Result<Result<MetadataHashValue, ErrorCode>> {
+    if path == NAMELESS {
+        return Ok(Ok(MetadataHashValue { lower: 0, upper: 0 }));
+    }
+    match instance.filesystem().metadata_hash_at(folder, follow, path).await {
+        Ok(hash) => Ok(Ok(hash)),
+        Err(error) => code(error).map(Err),
+    }
+}
+
+/// U+FFFD, the replacement character.
+const NAMELESS: &str = "\u{fffd}";
 
 async fn symlink_at(
     instance: &mut Instance,

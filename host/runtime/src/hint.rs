@@ -13,7 +13,12 @@ pub fn failure_hint(end: &RunEnd) -> Option<String> {
             "the conversation is longer than the model's window: start a new session, or use a model with a larger one"
         }
         FailureKind::Quota => "the account's limit or credit is used up: waiting does not help",
-        FailureKind::RateLimited => "too many requests: wait, or raise retry.attempts in settings.toml",
+        FailureKind::RateLimited => {
+            return Some(match failure.retry_after {
+                Some(wait) => format!("the server asks to wait {} s before the next request", wait.as_secs().max(1)),
+                None => "too many requests: wait, or raise retry.attempts in settings.toml".to_owned(),
+            });
+        }
         FailureKind::Unavailable => "is the server running, and is the base URL right?",
         FailureKind::Invalid | FailureKind::Refused | FailureKind::Other => return None,
     };

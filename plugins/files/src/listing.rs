@@ -29,9 +29,10 @@ pub struct Details {
     pub truncation: Option<Truncation>,
 }
 
-/// Sorts names without regard to case and shows the first `limit`. `all` says that `names` is the whole folder.
-pub fn list(mut names: Vec<String>, limit: usize, all: bool) -> Listing {
-    if names.is_empty() {
+/// Sorts names without regard to case and shows the first `limit`. `all` says that `names` is the whole folder, but for `unnamed` entries
+/// whose names are no text.
+pub fn list(mut names: Vec<String>, limit: usize, all: bool, unnamed: usize) -> Listing {
+    if names.is_empty() && unnamed == 0 {
         return Listing { text: "(empty folder)".to_owned(), details: None };
     }
     names.sort_by_cached_key(|name| (name.to_lowercase(), name.clone()));
@@ -52,6 +53,10 @@ pub fn list(mut names: Vec<String>, limit: usize, all: bool) -> Listing {
         notices.push(format!("{} limit reached after {} entries.", size(MAX_BYTES as u64), shown.lines));
         details.truncation = Some(Truncation::new(CutBy::Bytes, shown.text, shown.lines as u64));
     }
+    if unnamed > 0 {
+        let names = if unnamed == 1 { "1 name that is" } else { &format!("{unnamed} names that are") };
+        notices.push(format!("{names} not UTF-8 left out; only bash can reach such files."));
+    }
     let text = if notices.is_empty() { joined } else { format!("{}\n\n[{}]", shown.text, notices.join(" ")) };
     Listing { text, details: (details != Details::default()).then_some(details) }
 }
@@ -66,16 +71,16 @@ mod tests {
 
     #[test]
     fn sorts_without_case_and_keeps_dotfiles() {
-        let listing = list(names(&["b", "A/", ".git/", "a", "C"]), 500, true);
+        let listing = list(names(&["b", "A/", ".git/", "a", "C"]), 500, true, 0);
         assert_eq!(listing.text, ".git/\na\nA/\nb\nC");
         assert_eq!(listing.details, None);
-        assert_eq!(list(Vec::new(), 500, true).text, "(empty folder)");
+        assert_eq!(list(Vec::new(), 500, true, 0).text, "(empty folder)");
     }
 
     #[test]
     fn the_limit_is_said_only_where_it_cut() {
-        assert_eq!(list(names(&["a", "b"]), 2, true).text, "a\nb");
-        let cut = list(names(&["a", "b", "c"]), 2, true);
+        assert_eq!(list(names(&["a", "b"]), 2, true, 0).text, "a\nb");
+        let cut = list(names(&["a", "b", "c"]), 2, true, 0);
         assert_eq!(cut.text, "a\nb\n\n[2 of 3 entries shown. Use limit=4 for more.]");
         assert_eq!(cut.details, Some(Details { entry_limit_reached: Some(2), truncation: None }));
     }
@@ -83,7 +88,7 @@ mod tests {
     #[test]
     fn bytes_cut_on_whole_names() {
         let many: Vec<String> = (0..2000).map(|n| format!("{n:0>100}")).collect();
-        let listing = list(many, 2000, true);
+        let listing = list(many, 2000, true, 0);
         assert!(
             listing.text.ends_with("[50.0KB limit reached after 506 entries.]"),
             "{}",

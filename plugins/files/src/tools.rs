@@ -225,6 +225,9 @@ fn short(diff: String) -> Option<String> {
 
 pub struct Ls;
 
+/// The replacement character.
+const NAMELESS: &str = "\u{fffd}";
+
 #[derive(Deserialize)]
 pub struct LsInput {
     path: Option<String>,
@@ -250,14 +253,19 @@ impl Tool for Ls {
             return Err(Error::invalid(format!("`{path}` is a file, not a folder. Read it with read.")));
         }
         let mut names = Vec::new();
-        let mut all = true;
+        let (mut all, mut unnamed) = (true, 0);
         for entry in std::fs::read_dir(&path).map_err(explain)? {
-            if names.len() == MAX_ENTRIES {
+            if names.len() + unnamed == MAX_ENTRIES {
                 all = false;
                 break;
             }
             let entry = entry.map_err(explain)?;
             let mut name = entry.file_name().to_string_lossy().into_owned();
+            // What the host gives for a name that is no UTF-8: it can be neither shown nor opened.
+            if name == NAMELESS {
+                unnamed += 1;
+                continue;
+            }
             // A line of its own for each name, whatever the name is.
             name = name.replace(['\n', '\r'], "?");
             let is_folder = match entry.file_type() {
@@ -273,7 +281,7 @@ impl Tool for Ls {
             }
             names.push(name);
         }
-        let listing = list(names, input.limit.unwrap_or(DEFAULT_ENTRIES), all);
+        let listing = list(names, input.limit.unwrap_or(DEFAULT_ENTRIES), all, unnamed);
         Ok(Output::text(listing.text).details_if(listing.details.as_ref()))
     }
 }
