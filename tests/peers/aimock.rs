@@ -19,7 +19,9 @@ pub fn aimock(folder: &Path, fixtures: &Value) -> Peer {
 
 /// Three prompts, each answered by calls and then by words.
 fn fixtures() -> Value {
-    let calls = |of: &[(&str, Value)]| Value::Array(of.iter().map(|(name, arguments)| json!({ "name": name, "arguments": arguments })).collect());
+    let calls = |of: &[(&str, Value)]| {
+        Value::Array(of.iter().map(|(name, arguments)| json!({ "name": name, "arguments": arguments })).collect())
+    };
     let turn = |prompt: &str, say: &str, of: &[(&str, Value)], at_last: &str| {
         [
             json!({ "match": { "userMessage": prompt, "hasToolResult": true }, "response": { "content": at_last } }),
@@ -31,14 +33,21 @@ fn fixtures() -> Value {
         turn(
             "look around",
             "I look at both.",
-            &[("read", json!({ "path": "sum.sh" })), ("bash", json!({ "command": "ls; sh sum.sh 2 3" })), ("grep", json!({ "pattern": "a - b" }))],
+            &[
+                ("read", json!({ "path": "sum.sh" })),
+                ("bash", json!({ "command": "ls; sh sum.sh 2 3" })),
+                ("grep", json!({ "pattern": "a - b" })),
+            ],
             "It subtracts.",
         ),
         turn("repair it", "I change it.", &[("edit", edit), ("read", json!({ "path": "README.md" }))], "Changed."),
         turn(
             "does it run",
             "I run it twice.",
-            &[("bash", json!({ "command": "sh sum.sh 2 3" })), ("bash", json!({ "command": "sh sum.sh 20 30 | tee result.txt" }))],
+            &[
+                ("bash", json!({ "command": "sh sum.sh 2 3" })),
+                ("bash", json!({ "command": "sh sum.sh 20 30 | tee result.txt" })),
+            ],
             "It adds: é, 漢, 😀.",
         ),
     ];
@@ -85,15 +94,28 @@ fn check_events(run: &Run, tools: &[&str], words: &str) {
     assert_eq!(names, tools, "{run}");
     assert_eq!(of("tool_execution_end").len(), tools.len());
     assert!(of("tool_execution_end").iter().all(|event| event["isError"] == false), "{run}");
-    let replies: Vec<&Value> = of("message_end").into_iter().filter(|event| event["message"]["role"] == "assistant").collect();
+    let replies: Vec<&Value> =
+        of("message_end").into_iter().filter(|event| event["message"]["role"] == "assistant").collect();
     let last = &replies.last().expect("a reply")["message"];
     assert_eq!((&last["content"][0]["text"], &last["stopReason"]), (&json!(words), &json!("stop")));
     assert_eq!(replies[0]["message"]["stopReason"], "toolUse");
-    let pieces = |text: &str| of("message_update").iter().filter(|event| event["assistantMessageEvent"]["type"] == text).count();
+    let pieces =
+        |text: &str| of("message_update").iter().filter(|event| event["assistantMessageEvent"]["type"] == text).count();
     assert!(pieces("text_delta") > 2, "it came in one piece: {run}");
     // Results stand in the order the calls were asked, whoever was first.
-    let asked: Vec<&Value> = replies[0]["message"]["content"].as_array().expect("blocks").iter().filter(|block| block["type"] == "toolCall").map(|block| &block["id"]).collect();
-    let answered: Vec<&Value> = of("turn_end")[0]["toolResults"].as_array().expect("results").iter().map(|result| &result["toolCallId"]).collect();
+    let asked: Vec<&Value> = replies[0]["message"]["content"]
+        .as_array()
+        .expect("blocks")
+        .iter()
+        .filter(|block| block["type"] == "toolCall")
+        .map(|block| &block["id"])
+        .collect();
+    let answered: Vec<&Value> = of("turn_end")[0]["toolResults"]
+        .as_array()
+        .expect("results")
+        .iter()
+        .map(|result| &result["toolCallId"])
+        .collect();
     assert_eq!(asked, answered);
 }
 
@@ -134,7 +156,10 @@ fn check_journal(peer: &Peer, wire: Wire) {
         let ids = |role: &str, key: &str| -> Vec<String> {
             let of = messages.iter().filter(|message| message["role"] == role);
             match key {
-                "tool_calls" => of.flat_map(|message| message[key].as_array().cloned().unwrap_or_default()).filter_map(|call| call["id"].as_str().map(str::to_owned)).collect(),
+                "tool_calls" => of
+                    .flat_map(|message| message[key].as_array().cloned().unwrap_or_default())
+                    .filter_map(|call| call["id"].as_str().map(str::to_owned))
+                    .collect(),
                 _ => of.filter_map(|message| message[key].as_str().map(str::to_owned)).collect(),
             }
         };

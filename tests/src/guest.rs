@@ -18,6 +18,8 @@ pub enum Behaviour {
     Refuse(String),
     /// A gate denies.
     Deny(String),
+    /// A gate denies, and its reason is the very input that it was shown.
+    DenyInput,
     /// A gate asks the person, with a key under which the answer may be kept.
     Ask(String, Option<String>),
     /// Runs for ever.
@@ -37,7 +39,7 @@ pub enum Behaviour {
 pub struct Guest {
     tools: Vec<(String, Behaviour, bool)>,
     gate: Option<Behaviour>,
-    filter: bool,
+    filter: Option<Behaviour>,
     imports: Vec<&'static str>,
 }
 
@@ -76,9 +78,9 @@ impl Guest {
         self
     }
 
-    /// With a filter that leaves every result as it is.
-    pub fn filter(mut self) -> Self {
-        self.filter = true;
+    /// With a filter: `Fine` replaces every result by its words, `Echo` leaves it.
+    pub fn filter(mut self, does: Behaviour) -> Self {
+        self.filter = Some(does);
         self
     }
 
@@ -107,9 +109,11 @@ impl Guest {
         for import in &self.imports {
             world.push_str(&format!("  import pith:plugin/{import}@0.1.0;\n"));
         }
-        for (present, export) in
-            [(!self.tools.is_empty(), "tools"), (self.gate.is_some(), "tool-gate"), (self.filter, "tool-filter")]
-        {
+        for (present, export) in [
+            (!self.tools.is_empty(), "tools"),
+            (self.gate.is_some(), "tool-gate"),
+            (self.filter.is_some(), "tool-filter"),
+        ] {
             if present {
                 world.push_str(&format!("  export pith:plugin/{export}@0.1.0;\n"));
             }
@@ -166,15 +170,14 @@ impl Guest {
         }
         if let Some(does) = &self.gate {
             functions.push_str(&format!(
-                "(func (export \"pith:plugin/tool-gate@0.1.0#before-call\") (param i32) (result i32) {} unreachable)\n",
+                "(func (export \"pith:plugin/tool-gate@0.1.0#before-call\") (param $call i32) (result i32) {} unreachable)\n",
                 memory.gate_body(does)
             ));
         }
-        if self.filter {
-            // ok(none)
-            let kept = memory.put(&[0; 48]);
+        if let Some(does) = &self.filter {
             functions.push_str(&format!(
-                "(func (export \"pith:plugin/tool-filter@0.1.0#after-call\") (param i32) (result i32) (i32.const {kept}))\n"
+                "(func (export \"pith:plugin/tool-filter@0.1.0#after-call\") (param i32) (result i32) {} unreachable)\n",
+                memory.filter_body(does)
             ));
         }
         let end = memory.end().next_multiple_of(16);
@@ -329,6 +332,18 @@ impl Memory {
                 result.put(8, &self.string(reason));
                 self.put(&result.0)
             }
+            Behaviour::DenyInput => {
+                let mut result = Layout::new(28);
+                result.put(4, &[2]);
+                let at = self.put(&result.0);
+                // The call is the first field of what the parameter points to, its input the third string of it.
+                return format!(
+                    "(i32.store (i32.const {}) (i32.load offset=16 (local.get $call))) \
+                     (i32.store (i32.const {}) (i32.load offset=20 (local.get $call))) (return (i32.const {at}))",
+                    at + 8,
+                    at + 12
+                );
+            }
             Behaviour::Ask(question, remember) => {
                 let mut result = Layout::new(28);
                 result.put(4, &[1]);
@@ -337,6 +352,27 @@ impl Memory {
                     result.put(16, &[1]);
                     result.put(20, &self.string(key));
                 }
+                self.put(&result.0)
+            }
+            other => return bad(other).to_owned(),
+        };
+        format!("(return (i32.const {at}))")
+    }
+}
+
+impl Memory {
+    /// `result<option<tool-output>, error>`: the option's case at 4, its payload at 8.
+    fn filter_body(&mut self, does: &Behaviour) -> String {
+        let at = match does {
+            Behaviour::Echo => self.put(&[0; 48]),
+            Behaviour::Refuse(text) => self.refusal(text, 48),
+            Behaviour::Fine(text) => {
+                let mut block = Layout::new(28);
+                block.put(4, &self.string(text));
+                let block = self.put(&block.0);
+                let mut result = Layout::new(48);
+                result.put(4, &[1]);
+                result.put(8, &pair(block, 1));
                 self.put(&result.0)
             }
             other => return bad(other).to_owned(),
@@ -383,12 +419,20 @@ mod tests {
     fn every_behaviour_makes_a_component() {
         let words = || "words".to_owned();
         let bad = [Behaviour::Loop, Behaviour::Memory, Behaviour::Trap, Behaviour::Recurse, Behaviour::Lie];
-        let good = [Behaviour::Fine(words()), Behaviour::Echo, Behaviour::Terminate(words()), Behaviour::Refuse(words())];
+        let good =
+            [Behaviour::Fine(words()), Behaviour::Echo, Behaviour::Terminate(words()), Behaviour::Refuse(words())];
         let all: Vec<Behaviour> = good.into_iter().chain(bad).collect();
-        let tools = all.iter().enumerate().fold(Guest::new(), |guest, (n, does)| guest.tool(&format!("tool-{n}"), does.clone()));
+        let tools = all
+            .iter()
+            .enumerate()
+            .fold(Guest::new(), |guest, (n, does)| guest.tool(&format!("tool-{n}"), does.clone()));
         assert!(tools.component().starts_with(b"\0asm\x0d\0\x01\0"));
-        for gate in all.into_iter().chain([Behaviour::Deny(words()), Behaviour::Ask(words(), Some(words()))]) {
-            assert!(Guest::new().gate(gate).filter().component().starts_with(b"\0asm\x0d\0\x01\0"));
+        for gate in all.into_iter().chain([
+            Behaviour::Deny(words()),
+            Behaviour::DenyInput,
+            Behaviour::Ask(words(), Some(words())),
+        ]) {
+            assert!(Guest::new().gate(gate.clone()).filter(gate).component().starts_with(b"\0asm\x0d\0\x01\0"));
         }
         for (interface, _, _) in IMPORTS {
             Guest::new().tool("x", Behaviour::Echo).import(interface).component();

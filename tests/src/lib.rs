@@ -1,14 +1,16 @@
 //! Harness: what the suite, the peers and the benchmarks stand on. Real parts only: the binary `pith` in a fresh home, an HTTP server
 //! that paces real bytes (over TLS where wanted), components assembled from text.
 
-mod home;
+mod bench;
 mod guest;
+mod home;
 mod place;
 mod run;
 mod server;
 mod tls;
 mod wire;
 
+pub use bench::{Bench, plugin_source, shipped_sources};
 pub use guest::{Behaviour, Guest};
 pub use home::Home;
 pub use place::{case, case_text, cases, pith_binary, repository, target_folder};

@@ -182,7 +182,9 @@ impl Running {
                         return line;
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => panic!("{}: the line did not come in time:\n{}", self.command, self.stdout),
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("{}: the line did not come in time:\n{}", self.command, self.stdout)
+                }
                 Err(RecvTimeoutError::Disconnected) => {
                     let err = self.errors();
                     panic!("{}: ended before the line came:\n{}\n--- standard error\n{err}", self.command, self.stdout)

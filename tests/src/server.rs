@@ -148,7 +148,12 @@ impl Server {
         let answers = Mutex::new(answers.into_iter());
         Self::start(move |_| {
             let next = answers.lock().unwrap_or_else(PoisonError::into_inner).next();
-            next.unwrap_or_else(|| Answer::json(400, &serde_json::json!({"error": {"message": "no answer is left", "type": "invalid_request_error"}})))
+            next.unwrap_or_else(|| {
+                Answer::json(
+                    400,
+                    &serde_json::json!({"error": {"message": "no answer is left", "type": "invalid_request_error"}}),
+                )
+            })
         })
     }
 

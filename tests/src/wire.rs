@@ -75,7 +75,9 @@ impl Wire {
     /// The same for any server, by its address without `/v1`.
     pub fn home_at(self, url: &str) -> Home {
         match self {
-            Self::OpenAi => Home::new().with("OPENAI_BASE_URL", &format!("{url}/v1")).with("OPENAI_API_KEY", "k-openai"),
+            Self::OpenAi => {
+                Home::new().with("OPENAI_BASE_URL", &format!("{url}/v1")).with("OPENAI_API_KEY", "k-openai")
+            }
             Self::Anthropic => Home::new().with("ANTHROPIC_BASE_URL", url).with("ANTHROPIC_API_KEY", "k-anthropic"),
         }
     }
@@ -122,7 +124,8 @@ fn openai(reply: &Reply) -> Vec<u8> {
         }
     }
     for (index, (id, name, arguments)) in reply.calls.iter().enumerate() {
-        let head = json!({ "index": index, "id": id, "type": "function", "function": { "name": name, "arguments": "" } });
+        let head =
+            json!({ "index": index, "id": id, "type": "function", "function": { "name": name, "arguments": "" } });
         push(json!({ "tool_calls": [head] }), None);
         push(json!({ "tool_calls": [{ "index": index, "function": { "arguments": arguments } }] }), None);
     }
@@ -141,8 +144,10 @@ fn anthropic(reply: &Reply) -> Vec<u8> {
         out.push_str(&format!("event: {kind}\ndata: {event}\n\n"));
     };
     let usage = json!({ "input_tokens": 11, "output_tokens": 1 });
-    push(json!({ "type": "message_start", "message": { "id": "msg_1", "type": "message", "role": "assistant", "model": "fake-1",
-        "content": [], "stop_reason": null, "stop_sequence": null, "usage": usage } }));
+    push(
+        json!({ "type": "message_start", "message": { "id": "msg_1", "type": "message", "role": "assistant", "model": "fake-1",
+        "content": [], "stop_reason": null, "stop_sequence": null, "usage": usage } }),
+    );
     push(json!({ "type": "ping" }));
     let mut index = 0;
     let mut block = |start: Value, deltas: Vec<Value>| {
@@ -173,7 +178,9 @@ fn anthropic(reply: &Reply) -> Vec<u8> {
         None if reply.calls.is_empty() => "end_turn",
         None => "tool_use",
     };
-    push(json!({ "type": "message_delta", "delta": { "stop_reason": stop, "stop_sequence": null }, "usage": { "output_tokens": 7 } }));
+    push(
+        json!({ "type": "message_delta", "delta": { "stop_reason": stop, "stop_sequence": null }, "usage": { "output_tokens": 7 } }),
+    );
     push(json!({ "type": "message_stop" }));
     out.into_bytes()
 }

@@ -70,21 +70,50 @@ const HABITS: &[Habit] = &[
         why: "core does no IO and reads no clock, environment or path",
         folders: &["core"],
         words: &[
-            "reqwest", "std::fs", "fs::", "std::env", "env::var", "std::net", "tokio::net", "std::process", "tokio::process",
-            "SystemTime", "Instant::now", "std::io::stdin", "tokio::time",
+            "reqwest",
+            "std::fs",
+            "fs::",
+            "std::env",
+            "env::var",
+            "std::net",
+            "tokio::net",
+            "std::process",
+            "tokio::process",
+            "SystemTime",
+            "Instant::now",
+            "std::io::stdin",
+            "tokio::time",
         ],
         except: &[],
     },
     Habit {
         why: "protocol and law are words and pure functions",
         folders: &["protocol", "law"],
-        words: &["std::fs", "fs::read", "std::env", "env::var", "std::net", "std::process", "tokio", "async ", "SystemTime", "Instant::now"],
+        words: &[
+            "std::fs",
+            "fs::read",
+            "std::env",
+            "env::var",
+            "std::net",
+            "std::process",
+            "tokio",
+            "async ",
+            "SystemTime",
+            "Instant::now",
+        ],
         except: &[],
     },
     Habit {
         why: "one function spawns",
         folders: &["core", "law", "llm", "plugin", "protocol", "runtime", "cli", "bindings", "os"],
-        words: &["process::Command::new(", " Command::new(", "(Command::new(", "CommandWrap::", "posix_spawn", "rustix::process::fork"],
+        words: &[
+            "process::Command::new(",
+            " Command::new(",
+            "(Command::new(",
+            "CommandWrap::",
+            "posix_spawn",
+            "rustix::process::fork",
+        ],
         except: &["os/src/child.rs", "os/src/process.rs"],
     },
     Habit {
@@ -146,7 +175,8 @@ fn what_stands_in_one_place_stands_nowhere_else() {
                 }
                 for (number, line) in text.lines().enumerate() {
                     let code = line.trim_start();
-                    if let Some(word) = habit.words.iter().find(|word| !code.starts_with("//") && has_word(line, word)) {
+                    if let Some(word) = habit.words.iter().find(|word| !code.starts_with("//") && has_word(line, word))
+                    {
                         wrong.push(format!("host/{place}:{}: {word:?}: {}", number + 1, habit.why));
                     }
                 }
@@ -175,7 +205,9 @@ fn sources(name: &str) -> Vec<(String, String)> {
     files.sort();
     files
         .into_iter()
-        .filter(|path| !path.file_stem().is_some_and(|stem| stem == "tests" || stem.to_string_lossy().ends_with("_tests")))
+        .filter(|path| {
+            !path.file_stem().is_some_and(|stem| stem == "tests" || stem.to_string_lossy().ends_with("_tests"))
+        })
         .map(|path| {
             let text = std::fs::read_to_string(&path).expect("a source");
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned();

@@ -25,7 +25,8 @@ fn a_child_sees_the_users_environment_without_keys() {
     assert!(!text.contains("canary") && !text.contains("API_KEY"), "{text}");
     // Nor is a key anywhere else that Pith wrote.
     for place in ["data", "state", "config"] {
-        let found = Command::new("grep").args(["-r", "-l", "canary-"]).arg(home.root().join(place)).output().expect("grep");
+        let found =
+            Command::new("grep").args(["-r", "-l", "canary-"]).arg(home.root().join(place)).output().expect("grep");
         assert!(found.stdout.is_empty(), "{}", String::from_utf8_lossy(&found.stdout));
     }
 }
@@ -86,7 +87,9 @@ fn the_host_cannot_be_read_by_its_children() {
     let home = Home::new().with("OPENAI_API_KEY", "canary-openai");
     let command = "cat /proc/self/environ > /dev/null && echo own readable; cat /proc/$PPID/environ > /dev/null && echo host readable; \
                    ls /proc/$PPID/fd > /dev/null && echo host fds; grep -c . /proc/$PPID/status > /dev/null && echo the host is there; true";
-    let model = home.scripted(json!([{ "calls": [{ "id": "c", "name": "bash", "arguments": { "command": command } }] }, { "text": "done" }]));
+    let model = home.scripted(
+        json!([{ "calls": [{ "id": "c", "name": "bash", "arguments": { "command": command } }] }, { "text": "done" }]),
+    );
     let binary = home.root().join("pith");
     fs::copy(pith_binary(), &binary).expect("a copy that others may run");
     let mut start;
@@ -114,6 +117,7 @@ fn the_host_keeps_no_core_and_leaves_nothing_in_temp() {
     let text = bash(&home, "grep '^Max core' /proc/$PPID/limits");
     let words: Vec<&str> = text.split_whitespace().collect();
     assert_eq!(words[4..6], ["0", "0"], "{text}");
-    let left: Vec<_> = fs::read_dir(home.root().join("tmp")).expect("it is there").flatten().map(|entry| entry.file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(home.root().join("tmp")).expect("it is there").flatten().map(|entry| entry.file_name()).collect();
     assert!(left.is_empty(), "{left:?}");
 }

@@ -19,11 +19,18 @@ fn the_demo_shows_an_agent_at_work() {
     assert!(script.contains("total + price"), "{script}");
     let guarded = std::fs::read_to_string(folder.join(".env")).expect("the sample stays");
     assert!(!guarded.contains("TILL_DEBUG=1"), "protect let it through: {guarded}");
-    let denied = Home::messages(&session).into_iter().any(|message| message["role"] == "toolResult" && message["toolName"] == "write" && message["isError"] == true);
+    let denied = Home::messages(&session)
+        .into_iter()
+        .any(|message| message["role"] == "toolResult" && message["toolName"] == "write" && message["isError"] == true);
     assert!(denied);
 
     let second = home.pith(&["demo"]).ok();
     // A sanity bound only: the figures are in bench/RESULTS.md.
-    assert!(first.wall < Duration::from_secs(20) && second.wall < Duration::from_secs(5), "{:?} {:?}", first.wall, second.wall);
+    assert!(
+        first.wall < Duration::from_secs(20) && second.wall < Duration::from_secs(5),
+        "{:?} {:?}",
+        first.wall,
+        second.wall
+    );
     assert_eq!(home.sessions().len(), 2);
 }

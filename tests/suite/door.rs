@@ -64,7 +64,14 @@ fn a_workspace_that_overlaps_a_reserved_folder_is_refused() {
     let model = home.scripted(json!([{ "text": "hi" }]));
     let root = home.root();
     std::fs::create_dir_all(root.join("data/pith/sessions")).expect("a folder");
-    for folder in [root.clone(), root.join("data"), root.join("data/pith"), root.join("data/pith/sessions"), "/proc".into(), "/".into()] {
+    for folder in [
+        root.clone(),
+        root.join("data"),
+        root.join("data/pith"),
+        root.join("data/pith/sessions"),
+        "/proc".into(),
+        "/".into(),
+    ] {
         let folder = folder.to_string_lossy();
         home.pith(&["--workspace", &folder, "--model", &model, "-p", "go"]).exits(2).says("--workspace DIR");
     }
@@ -100,7 +107,7 @@ fn grants_that_cannot_be_read_are_refused() {
 fn a_missing_grant_ends_the_start_with_the_very_argument() {
     let home = Home::new();
     let model = home.scripted(json!([{ "text": "hi" }]));
-    let guest = Guest::new().tool("mine", Behaviour::Echo).filter().import("dialog");
+    let guest = Guest::new().tool("mine", Behaviour::Echo).filter(Behaviour::Echo).import("dialog");
     let plugin = guest.save(&home.root().join("My Tools.wasm")).to_string_lossy().into_owned();
     let with = |grants: &[&str]| {
         let mut args = vec!["--plugin", &plugin, "--model", &model];
@@ -116,6 +123,31 @@ fn a_missing_grant_ends_the_start_with_the_very_argument() {
     assert!(!run.stderr.contains("my-tools:dialog"), "{run}");
     // And the argument is one that works.
     with(&["my-tools:dialog", "my-tools:tool-filter"]).ok().prints("hi");
+}
+
+#[test]
+fn settings_that_cannot_be_used_end_the_start_with_their_place() {
+    for (text, says) in [
+        ("modle = \"openai/m\"\n", "modle"),
+        ("model = 3\n", "model"),
+        ("[retry]\nattempts = \"many\"\n", "attempts"),
+        ("model = \n", "line 1"),
+    ] {
+        let home = Home::new();
+        let file = home.beside("config/pith/settings.toml", text);
+        let model = home.scripted(json!([{ "text": "never" }]));
+        let run = home.pith(&["--model", &model, "-p", "go"]).exits(2);
+        run.says(&file.to_string_lossy()).says(says);
+    }
+    let home = Home::new();
+    let model = home.scripted(json!([{ "text": "never" }]));
+    home.pith(&["--model", &model, "--thinking", "hard", "-p", "go"]).exits(2).says("xhigh");
+    let settings = home.root().join("config/pith");
+    std::fs::create_dir_all(&settings).expect("a folder");
+    assert!(
+        std::process::Command::new("mkfifo").arg(settings.join("settings.toml")).status().expect("mkfifo").success()
+    );
+    home.pith(&["--model", &model, "-p", "go"]).exits(2).says("settings.toml");
 }
 
 #[test]

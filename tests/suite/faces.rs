@@ -1,6 +1,6 @@
 //! Print and JSON: what goes in, what comes out, on which stream, with which exit code.
 
-use pith_tests::{Home, Reply, Server, Answer, Wire};
+use pith_tests::{Answer, Home, Reply, Server, Wire};
 use serde_json::{Value, json};
 
 #[test]
@@ -113,8 +113,11 @@ fn json_prints_the_header_then_events_a_line_each() {
         .collect();
     assert_eq!(deltas, "Look.Done.");
     // Messages of agent_end are those of the message_end events.
-    let ended: Vec<&Value> = events.iter().filter(|event| event["type"] == "message_end").map(|event| &event["message"]).collect();
-    let all = events.iter().find(|event| event["type"] == "agent_end").expect("an end")["messages"].as_array().expect("messages");
+    let ended: Vec<&Value> =
+        events.iter().filter(|event| event["type"] == "message_end").map(|event| &event["message"]).collect();
+    let all = events.iter().find(|event| event["type"] == "agent_end").expect("an end")["messages"]
+        .as_array()
+        .expect("messages");
     assert_eq!(all.iter().collect::<Vec<_>>(), ended);
 }
 
@@ -133,8 +136,24 @@ fn the_system_prompt_has_instructions_from_the_root_down_and_the_folder() {
     assert!(outer < inner && !system.contains("not read beside"), "{system}");
     assert!(system.contains(&*home.work().to_string_lossy()), "{system}");
     assert!(system.contains("Use read to examine files"), "the tools' guidelines: {system}");
-    let tools: Vec<&str> = request["tools"].as_array().expect("tools").iter().filter_map(|tool| tool["function"]["name"].as_str()).collect();
+    let tools: Vec<&str> = request["tools"]
+        .as_array()
+        .expect("tools")
+        .iter()
+        .filter_map(|tool| tool["function"]["name"].as_str())
+        .collect();
     assert_eq!(tools, ["read", "write", "edit", "ls", "grep", "find", "bash"]);
+}
+
+#[test]
+fn instructions_that_are_no_file_stop_nothing() {
+    let home = Home::new();
+    assert!(
+        std::process::Command::new("mkfifo").arg(home.work().join("AGENTS.md")).status().expect("mkfifo").success()
+    );
+    std::fs::create_dir(home.root().join("CLAUDE.md")).expect("a folder");
+    let model = home.scripted(json!([{ "text": "on we go" }]));
+    home.pith(&["--model", &model, "-p", "hi"]).ok().prints("on we go").says("AGENTS.md");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Guests that loop, take all memory, trap, recurse or lie: each costs its one call, and the session goes on.
 
+use pith_plugin::Limits;
 use pith_protocol::{Content, Event, StopReason};
 use pith_runtime::{Environment, Options, Places, SessionChoice};
-use pith_tests::{Behaviour, Guest, Home, Run, target_folder};
+use pith_tests::{Behaviour, Bench, Guest, Home, Run, plugin_source, target_folder};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -42,7 +43,9 @@ fn a_bad_call_costs_itself_only() {
     assert!(text.contains("stack") || text.contains("deep"), "the cause is named: {text}");
     let faults: Vec<Value> = run.events().into_iter().filter(|event| event["type"] == "plugin_fault").collect();
     assert_eq!(faults.len(), 4, "{run}");
-    assert!(faults.iter().all(|fault| fault["plugin"] == "mine" && fault["export"].as_str().is_some_and(|export| export.contains("call"))));
+    assert!(faults.iter().all(
+        |fault| fault["plugin"] == "mine" && fault["export"].as_str().is_some_and(|export| export.contains("call"))
+    ));
 }
 
 #[test]
@@ -52,7 +55,8 @@ fn three_faults_in_a_row_disable_what_is_offered() {
     let (text, is_error) = run.result("3-fine");
     assert!(is_error, "a tool of a plugin that was disabled ran: {text}");
     // The shipped ones are not touched by it, and a refusal is no fault.
-    let guest = Guest::new().tool("no", Behaviour::Refuse("not today".into())).tool("fine", Behaviour::Fine("all well".into()));
+    let guest =
+        Guest::new().tool("no", Behaviour::Refuse("not today".into())).tool("fine", Behaviour::Fine("all well".into()));
     let run = play(&Home::new(), &guest, &["no", "no", "no", "no", "fine"]);
     assert_eq!(run.result("3-no"), ("not today".to_owned(), true));
     assert_eq!(run.result("4-fine"), ("all well".to_owned(), false));
@@ -62,7 +66,8 @@ fn three_faults_in_a_row_disable_what_is_offered() {
 fn a_guard_that_fails_blocks_for_ever_and_never_vanishes() {
     for does in [Behaviour::Trap, Behaviour::Memory, Behaviour::Recurse] {
         let home = Home::new();
-        let plugin = Guest::new().gate(does.clone()).save(&home.root().join("mine.wasm")).to_string_lossy().into_owned();
+        let plugin =
+            Guest::new().gate(does.clone()).save(&home.root().join("mine.wasm")).to_string_lossy().into_owned();
         let mut replies: Vec<Value> =
             (0..10).map(|n| json!({ "calls": [{ "id": format!("c{n}"), "name": "bash", "arguments": { "command": "touch ran" } }] })).collect();
         replies.push(json!({ "text": "done" }));
@@ -120,6 +125,31 @@ async fn control_is_back_soon_after_the_deadline_of_a_loop() {
     assert!(late[1] <= Duration::from_millis(100), "after the deadline: {late:?}");
     assert!(late[2] <= Duration::from_secs(1), "after the deadline: {late:?}");
     assert!(over[3] < Duration::from_millis(500), "disabled, and still asked: {over:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tools_own_limits_hold() {
+    let limits = Limits { tool_deadline: Duration::from_millis(300), memory_bytes: 4 << 20 };
+    let guest = Guest::new()
+        .tool("loop", Behaviour::Loop)
+        .tool("memory", Behaviour::Memory)
+        .tool("fine", Behaviour::Fine("all well".into()));
+    let bench = Bench::new(vec![plugin_source("mine", guest.component(), &["tools"], limits.clone())]);
+    let mut late = Vec::new();
+    for _ in 0..9 {
+        let began = Instant::now();
+        let output = bench.call("loop", json!({})).await.output;
+        let took = began.elapsed();
+        assert!(output.is_error && took >= limits.tool_deadline - Duration::from_millis(5), "{took:?}: {output:?}");
+        assert!(output.content[0].as_text().is_some_and(|text| text.contains("deadline")), "{output:?}");
+        late.push(took.saturating_sub(limits.tool_deadline));
+        let output = bench.call("memory", json!({})).await.output;
+        assert!(output.content[0].as_text().is_some_and(|text| text.contains("4 MiB")), "{output:?}");
+        let output = bench.call("fine", json!({})).await.output;
+        assert_eq!((output.is_error, output.content[0].as_text()), (false, Some("all well")));
+    }
+    late.sort();
+    assert!(late[4] <= Duration::from_millis(100), "after the deadline: {late:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -19,7 +19,11 @@ fn options(home: &Home) -> Options {
     let mut options = Options::at(places, home.work(), environment);
     options.shipped = pith_bundle::shipped()
         .iter()
-        .map(|plugin| pith_runtime::ShippedPlugin { name: plugin.name, component: plugin.component, grants: plugin.grants })
+        .map(|plugin| pith_runtime::ShippedPlugin {
+            name: plugin.name,
+            component: plugin.component,
+            grants: plugin.grants,
+        })
         .collect();
     options
 }
@@ -65,7 +69,11 @@ impl Person for Answers {
         true
     }
 
-    fn decide<'a>(&'a self, call: &'a CanonicalCall, questions: &'a [AskedQuestion]) -> BoxFuture<'a, Option<Decision>> {
+    fn decide<'a>(
+        &'a self,
+        call: &'a CanonicalCall,
+        questions: &'a [AskedQuestion],
+    ) -> BoxFuture<'a, Option<Decision>> {
         let asked = questions.iter().map(|one| (one.plugin.clone(), one.text.clone(), one.can_remember)).collect();
         self.shown.lock().expect("no panic").push((call.input.to_string(), asked));
         let decision = self.decisions.lock().expect("no panic").pop().expect("asked once too often");
@@ -123,7 +131,9 @@ async fn a_person_cannot_allow_what_another_gate_denies() {
     let asks = Guest::new().gate(Behaviour::Ask("may it?".into(), None)).save(&home.root().join("asks.wasm"));
     let denies = Guest::new().gate(Behaviour::Deny("never".into())).save(&home.root().join("denies.wasm"));
     let mut options = options(&home);
-    options.model = Some(home.scripted(json!([{ "calls": [{ "name": "bash", "arguments": { "command": "touch ran" } }] }, { "text": "done" }])));
+    options.model = Some(home.scripted(
+        json!([{ "calls": [{ "name": "bash", "arguments": { "command": "touch ran" } }] }, { "text": "done" }]),
+    ));
     options.plugins = vec![asks, denies];
     let person = Answers::new(&[]);
     options.person = Some(person.clone());
@@ -164,14 +174,36 @@ async fn steering_reaches_the_model_after_the_turns_tools_and_follow_ups_when_it
     let (end, ()) = tokio::join!(pith.prompt(words("drive")), watch);
     let end = end.expect("it ends");
     assert_eq!(end.stop_reason, StopReason::Stop, "{end:?}");
-    let said: Vec<String> = pith.session().project().messages.iter().map(|message| match message.as_ref() {
-        Message::User(user) => format!("user {}", user.content.iter().filter_map(Content::as_text).collect::<String>()),
-        Message::Assistant(reply) => format!("assistant {}", reply.text()),
-        Message::ToolResult(_) => "result".to_owned(),
-        other => format!("{other:?}"),
-    }).collect();
-    assert_eq!(said, ["user drive", "assistant ", "result", "user turn left", "assistant turning", "user and then home", "assistant homewards"]);
-    assert!(queues.iter().any(|(steering, follow_up)| steering.is_empty() && follow_up == &["and then home"]), "{queues:?}");
+    let said: Vec<String> = pith
+        .session()
+        .project()
+        .messages
+        .iter()
+        .map(|message| match message.as_ref() {
+            Message::User(user) => {
+                format!("user {}", user.content.iter().filter_map(Content::as_text).collect::<String>())
+            }
+            Message::Assistant(reply) => format!("assistant {}", reply.text()),
+            Message::ToolResult(_) => "result".to_owned(),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "user drive",
+            "assistant ",
+            "result",
+            "user turn left",
+            "assistant turning",
+            "user and then home",
+            "assistant homewards"
+        ]
+    );
+    assert!(
+        queues.iter().any(|(steering, follow_up)| steering.is_empty() && follow_up == &["and then home"]),
+        "{queues:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -180,7 +212,9 @@ async fn many_sessions_live_in_one_process() {
     let runs = homes.iter().enumerate().map(|(number, home)| async move {
         home.write("own.txt", format!("number {number}"));
         let mut options = options(home);
-        options.model = Some(home.scripted(json!([{ "calls": [{ "name": "read", "arguments": { "path": "own.txt" } }] }, { "text": "done" }])));
+        options.model = Some(home.scripted(
+            json!([{ "calls": [{ "name": "read", "arguments": { "path": "own.txt" } }] }, { "text": "done" }]),
+        ));
         let pith = start(options).await;
         pith.prompt(words("go")).await.expect("it ends");
         (number, results(&pith))
@@ -210,11 +244,10 @@ async fn a_second_prompt_does_not_run_beside_the_first() {
 /// A conversation with a text, two calls side by side and one in a further turn, paced so that a drop falls anywhere.
 fn paced() -> Vec<Answer> {
     let replies = [
-        Reply::text("Let me look at both of them.").in_pieces(8).and_call("c1", "read", json!({ "path": "a.txt" })).and_call(
-            "c2",
-            "bash",
-            json!({ "command": "echo one; sleep 0.02; echo two" }),
-        ),
+        Reply::text("Let me look at both of them.")
+            .in_pieces(8)
+            .and_call("c1", "read", json!({ "path": "a.txt" }))
+            .and_call("c2", "bash", json!({ "command": "echo one; sleep 0.02; echo two" })),
         Reply::call("c3", "write", json!({ "path": "b.txt", "content": "beta" })),
         Reply::text("That is all there is to say.").in_pieces(8),
     ];
@@ -286,7 +319,12 @@ async fn a_future_dropped_at_any_await_leaves_a_valid_session() {
 async fn begin(home: &Home, server: &Server, session: SessionChoice) -> Pith {
     let mut options = options(home);
     let url = format!("{}/v1", server.url());
-    options.environment = home.environment().iter().map(|(name, value)| (name.as_str(), value.as_str())).chain([("OPENAI_BASE_URL", url.as_str())]).collect();
+    options.environment = home
+        .environment()
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .chain([("OPENAI_BASE_URL", url.as_str())])
+        .collect();
     options.model = Some("openai/m".to_owned());
     options.session = session;
     start(options).await

@@ -8,6 +8,7 @@ mod door;
 mod faces;
 mod hostile;
 mod library;
+mod own_tool;
 mod pi_events;
 mod plugins;
 mod sessions;

@@ -42,17 +42,23 @@ fn tools() {
     let ids = call_ids(&pi);
     let asks = Reply::text("Let me look.").and_call(&ids[0], "bash", json!({ "command": "ls -la" }));
     let asks = asks.and_call(&ids[1], "read", json!({ "path": "a.txt" }));
-    let (home, _server) = home(vec![sse(&asks), sse(&Reply::text("There are 2 files.").thinking("I saw the listing."))]);
+    let (home, _server) =
+        home(vec![sse(&asks), sse(&Reply::text("There are 2 files.").thinking("I saw the listing."))]);
     let run = home.pith(&["--mode", "json", "--model", "openai/fake-1", "-p", "list files"]).ok();
     check(&pi, &run.events());
     // And what went into the file is what pi puts there.
     let theirs = recorded("session-tools");
     let mut ours = Home::entries(&home.session());
     // Results are in the file as they came, which is another order each time.
-    for results in ours.chunk_by_mut(|a, b| a["message"]["role"] == b["message"]["role"]).filter(|chunk| chunk[0]["message"]["role"] == "toolResult") {
+    for results in ours
+        .chunk_by_mut(|a, b| a["message"]["role"] == b["message"]["role"])
+        .filter(|chunk| chunk[0]["message"]["role"] == "toolResult")
+    {
         results.sort_by_key(|entry| ids.iter().position(|id| entry["message"]["toolCallId"] == json!(id)));
     }
-    let kinds = |entries: &[Value]| entries.iter().map(|entry| format!("{} {}", entry["type"], entry["message"]["role"])).collect::<Vec<_>>();
+    let kinds = |entries: &[Value]| {
+        entries.iter().map(|entry| format!("{} {}", entry["type"], entry["message"]["role"])).collect::<Vec<_>>()
+    };
     assert_eq!(kinds(&theirs), kinds(&ours));
     for (theirs, ours) in theirs.iter().zip(&ours) {
         fields(theirs, ours, "entry", ours);
@@ -63,7 +69,11 @@ fn tools() {
 fn bad_arguments() {
     let pi = recorded("bad-arguments");
     let ids = call_ids(&pi);
-    let asks = Reply::call(&ids[0], "nope", json!({ "command": "ls -la" })).and_call(&ids[1], "read", json!({ "paths": "a.txt" }));
+    let asks = Reply::call(&ids[0], "nope", json!({ "command": "ls -la" })).and_call(
+        &ids[1],
+        "read",
+        json!({ "paths": "a.txt" }),
+    );
     let (home, server) = home(vec![sse(&asks), sse(&Reply::text("Sorry."))]);
     let run = home.pith(&["--mode", "json", "--model", "openai/fake-1", "-p", "bad args"]).ok();
     check(&pi, &run.events());
@@ -73,7 +83,8 @@ fn bad_arguments() {
 
 #[test]
 fn error() {
-    let refused = json!({ "error": { "message": "Invalid key", "type": "authentication_error", "param": null, "code": null } });
+    let refused =
+        json!({ "error": { "message": "Invalid key", "type": "authentication_error", "param": null, "code": null } });
     let (home, server) = home(vec![Answer::json(401, &refused)]);
     let run = home.pith(&["--mode", "json", "--model", "openai/fake-1", "-p", "boom"]).exits(1);
     check(&recorded("error"), &run.events());
@@ -128,7 +139,9 @@ fn told(events: &[Value]) -> Vec<Value> {
         }
         told.push(event.clone());
     }
-    for ends in told.chunk_by_mut(|a, b| a["type"] == b["type"]).filter(|chunk| chunk[0]["type"] == "tool_execution_end") {
+    for ends in
+        told.chunk_by_mut(|a, b| a["type"] == b["type"]).filter(|chunk| chunk[0]["type"] == "tool_execution_end")
+    {
         ends.sort_by_key(|event| order.iter().position(|id| event["toolCallId"] == json!(id)));
     }
     told
@@ -142,7 +155,17 @@ fn name(event: &Value) -> String {
 
 /// Fields whose values are not the same in two runs, or are in each program's own words: only their types are compared.
 const VARYING: &[&str] = &[
-    "id", "parentId", "timestamp", "durationMs", "cwd", "responseId", "provider", "errorMessage", "text", "modelId", "thinkingSignature",
+    "id",
+    "parentId",
+    "timestamp",
+    "durationMs",
+    "cwd",
+    "responseId",
+    "provider",
+    "errorMessage",
+    "text",
+    "modelId",
+    "thinkingSignature",
     "rawStopReason",
 ];
 /// Numbers that the provider or the clock gives; a field of them may be missing where it is not known.
@@ -171,10 +194,18 @@ fn fields(theirs: &Value, ours: &Value, place: &str, whole: &Value) {
                 } else if !OF_TOOLS.contains(&key.as_str()) && key != "sections" && key != "toolsAdded" {
                     fields(value, own, &place, whole);
                 } else if key == "sections" {
-                    assert!(own.as_object().is_some_and(|sections| sections.values().all(Value::is_string)), "{place}: {own}");
+                    assert!(
+                        own.as_object().is_some_and(|sections| sections.values().all(Value::is_string)),
+                        "{place}: {own}"
+                    );
                 } else if key == "toolsAdded" {
                     for tool in own.as_array().expect("a list of tools") {
-                        fields(&json!({ "name": tool["name"], "description": tool["description"], "parameters": {} }), tool, &place, whole);
+                        fields(
+                            &json!({ "name": tool["name"], "description": tool["description"], "parameters": {} }),
+                            tool,
+                            &place,
+                            whole,
+                        );
                     }
                 }
             }

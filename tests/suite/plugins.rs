@@ -55,11 +55,80 @@ fn naming_a_plugin_puts_its_gate_before_every_call() {
 }
 
 #[test]
+fn a_gate_sees_the_very_bytes_that_the_tool_gets() {
+    // Spaces, order, escapes, a number in exponent form, and a string where the schema wants a number: one canonical form for all.
+    let text = r#"{ "limit" : "2", "path":"\u0061.txt",  "offset": 1.0e0 }"#;
+    let canonical = r#"{"limit":2,"offset":1,"path":"a.txt"}"#;
+    let (home, plugin) = with(&Guest::new().gate(Behaviour::DenyInput));
+    let call = json!([{ "calls": [{ "id": "c", "name": "read", "arguments_text": text }] }, { "text": "done" }]);
+    let run = home.play(call, &["--plugin", &plugin]).ok();
+    let verdict = run.events().into_iter().find(|event| event["type"] == "gate_verdict").expect("a verdict");
+    assert_eq!(verdict["reason"], canonical);
+    let (home, plugin) = with(&Guest::new().tool("echo", Behaviour::Echo));
+    let call = json!([{ "calls": [{ "id": "c", "name": "echo", "arguments_text": text.replace("\"2\"", "2") }] }, { "text": "done" }]);
+    assert_eq!(home.play(call, &["--plugin", &plugin]).ok().result("c").0, canonical);
+}
+
+#[test]
+fn a_filter_sees_results_where_it_was_granted() {
+    let filter = Guest::new().filter(Behaviour::Fine("replaced".into()));
+    let (home, plugin) = with(&filter);
+    home.write("a.txt", "alpha");
+    let call = || json!([{ "calls": [{ "id": "c", "name": "read", "arguments": { "path": "a.txt" } }] }, { "expect": { "last_result_contains": ["replaced"] }, "text": "done" }]);
+    // Naming the file does not grant it: results are more than gates may see.
+    refused(&home, &plugin, "--grant mine:tool-filter");
+    let run = home.play(call(), &["--plugin", &plugin, "--grant", "mine:tool-filter"]).ok();
+    assert_eq!(run.result("c").0, "replaced", "{run}");
+    assert!(!std::fs::read_to_string(home.session()).expect("it is there").contains("alpha"));
+}
+
+#[test]
+fn a_filter_that_fails_withholds_the_result() {
+    for does in [Behaviour::Trap, Behaviour::Memory, Behaviour::Refuse("no".into())] {
+        let (home, plugin) = with(&Guest::new().filter(does.clone()));
+        home.write("a.txt", "alpha");
+        let call = json!({ "calls": [{ "name": "read", "arguments": { "path": "a.txt" } }] });
+        let run = home
+            .play(
+                json!([call, call, call, call, call, { "text": "done" }]),
+                &["--plugin", &plugin, "--grant", "mine:tool-filter"],
+            )
+            .ok();
+        let results = run.results();
+        assert_eq!(results.len(), 5);
+        assert!(
+            results.iter().all(|(_, text, is_error)| *is_error && !text.contains("alpha") && text.contains("withheld")),
+            "{does:?}: {run}"
+        );
+    }
+}
+
+#[test]
+fn processes_that_start_together_share_an_empty_cache() {
+    let home = Home::with_cold_cache();
+    home.write("a.txt", "alpha");
+    let runs: Vec<_> = (0..4)
+        .map(|_| {
+            let model = home.scripted(json!([{ "calls": [{ "id": "c", "name": "read", "arguments": { "path": "a.txt" } }] }, { "text": "done" }]));
+            home.start(&["--mode", "json", "--model", &model, "go"])
+        })
+        .collect();
+    for run in runs {
+        let run = run.finish().ok();
+        assert_eq!(run.result("c").0, "alpha", "{run}");
+    }
+    assert_eq!(home.sessions().len(), 4);
+}
+
+#[test]
 fn a_gate_that_asks_is_denied_where_nobody_can_answer() {
     let (home, plugin) = with(&Guest::new().gate(Behaviour::Ask("may it?".into(), None)));
     home.write("a.txt", "alpha");
     let run = home
-        .play(json!([{ "calls": [{ "id": "c", "name": "read", "arguments": { "path": "a.txt" } }] }, { "text": "done" }]), &["--plugin", &plugin])
+        .play(
+            json!([{ "calls": [{ "id": "c", "name": "read", "arguments": { "path": "a.txt" } }] }, { "text": "done" }]),
+            &["--plugin", &plugin],
+        )
         .ok();
     let (text, is_error) = run.result("c");
     assert!(is_error && text.contains("may it?") && !text.contains("alpha"), "{text}");
@@ -68,7 +137,12 @@ fn a_gate_that_asks_is_denied_where_nobody_can_answer() {
 #[test]
 fn a_gate_that_refuses_to_judge_blocks() {
     let (home, plugin) = with(&Guest::new().gate(Behaviour::Refuse("no opinion".into())));
-    let run = home.play(json!([{ "calls": [{ "id": "c", "name": "ls", "arguments": {} }] }, { "text": "done" }]), &["--plugin", &plugin]).ok();
+    let run = home
+        .play(
+            json!([{ "calls": [{ "id": "c", "name": "ls", "arguments": {} }] }, { "text": "done" }]),
+            &["--plugin", &plugin],
+        )
+        .ok();
     assert!(run.result("c").1, "{run}");
 }
 
@@ -96,9 +170,9 @@ fn precompiled_code_is_refused_whatever_it_is_called() {
     let home = Home::with_cold_cache();
     let model = home.scripted(json!([{ "text": "hi" }]));
     home.pith(&["--model", &model, "-p", "go"]).ok();
-    let native = files_beneath(&home.root().join("cache")).into_iter().filter(|file| {
-        fs::read(file).is_ok_and(|bytes| bytes.windows(4).take(64).any(|window| window == b"\x7fELF"))
-    });
+    let native = files_beneath(&home.root().join("cache"))
+        .into_iter()
+        .filter(|file| fs::read(file).is_ok_and(|bytes| bytes.windows(4).take(64).any(|window| window == b"\x7fELF")));
     let native: Vec<PathBuf> = native.collect();
     assert!(!native.is_empty(), "the cache has compiled code");
     for (number, file) in native.iter().take(1).enumerate() {
@@ -130,7 +204,8 @@ fn an_ungranted_import_does_not_start() {
         let (home, plugin) = with(&Guest::new().tool("mine", Behaviour::Echo).import(import));
         refused(&home, &plugin, &format!("pith:plugin/{import}"));
         let model = home.scripted(json!([{ "text": "never" }]));
-        let run = home.pith(&["--plugin", &plugin, "--grant", &format!("mine:{import}"), "--model", &model, "-p", "go"]);
+        let run =
+            home.pith(&["--plugin", &plugin, "--grant", &format!("mine:{import}"), "--model", &model, "-p", "go"]);
         run.exits(2).says(&format!("pith:plugin/{import}"));
     }
 }
@@ -141,7 +216,8 @@ fn two_plugins_of_one_name_and_a_reserved_tool_name() {
     let model = home.scripted(json!([{ "text": "never" }]));
     home.pith(&["--plugin", &plugin, "--plugin", &plugin, "--model", &model, "-p", "go"]).exits(2).says("mine");
     // A tool that takes a shipped one's name is left out by name; the start goes on, and the shipped one serves.
-    let (home, plugin) = with(&Guest::new().tool("READ", Behaviour::Echo).tool("read", Behaviour::Echo).tool("other", Behaviour::Echo));
+    let (home, plugin) =
+        with(&Guest::new().tool("READ", Behaviour::Echo).tool("read", Behaviour::Echo).tool("other", Behaviour::Echo));
     home.write("a.txt", "alpha");
     let run = home
         .play(

@@ -6,13 +6,15 @@ use serde_json::{Value, json};
 use std::{fs, path::Path};
 
 fn playing(replies: &[&str]) -> (Home, Server) {
-    let server = Server::playing(replies.iter().map(|text| Answer::sse(Wire::OpenAi.sse(&Reply::text(text)))).collect());
+    let server =
+        Server::playing(replies.iter().map(|text| Answer::sse(Wire::OpenAi.sse(&Reply::text(text)))).collect());
     (Wire::OpenAi.home(&server), server)
 }
 
 /// What the request's messages say, without the system prompt: `role: text`.
 fn said(request: &Value) -> Vec<String> {
-    let messages = request["messages"].as_array().expect("messages").iter().filter(|message| message["role"] != "system");
+    let messages =
+        request["messages"].as_array().expect("messages").iter().filter(|message| message["role"] != "system");
     messages
         .map(|message| {
             let content = &message["content"];
@@ -51,7 +53,10 @@ fn c_continues_the_folders_latest() {
     let mut parent = Value::Null;
     for entry in &lines[1..] {
         assert_eq!(entry["parentId"], parent);
-        assert!(entry["id"].as_str().is_some_and(|id| id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())), "{entry}");
+        assert!(
+            entry["id"].as_str().is_some_and(|id| id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())),
+            "{entry}"
+        );
         parent = entry["id"].clone();
     }
     // What the prompt says is recorded once, where it changed.
@@ -132,7 +137,11 @@ fn what_pi_wrote_is_continued_in_a_copy() {
     let run = run.prints("from pith");
     assert!(run.stderr.contains("/home/user/project") || run.stderr.contains("session.jsonl"), "it is said: {run}");
 
-    assert_eq!(fs::read_to_string(&original).expect("it is there"), case_text("pi/session-tools.jsonl"), "the original is untouched");
+    assert_eq!(
+        fs::read_to_string(&original).expect("it is there"),
+        case_text("pi/session-tools.jsonl"),
+        "the original is untouched"
+    );
     let file = home.session();
     let text = fs::read_to_string(&file).expect("it is there");
     let case = case_text("pi/session-tools.jsonl");
@@ -149,7 +158,12 @@ fn what_pi_wrote_is_continued_in_a_copy() {
     assert!(said(&request).iter().any(|line| line.contains("hello from a")), "{:?}", said(&request));
     let system = request["messages"][0]["content"].to_string();
     assert!(!system.contains("running inside pi"), "{system}");
-    let tools: Vec<&str> = request["tools"].as_array().expect("tools").iter().filter_map(|tool| tool["function"]["name"].as_str()).collect();
+    let tools: Vec<&str> = request["tools"]
+        .as_array()
+        .expect("tools")
+        .iter()
+        .filter_map(|tool| tool["function"]["name"].as_str())
+        .collect();
     assert_eq!(tools, ["read", "write", "edit", "ls", "grep", "find", "bash"]);
     // Continued again, it is ours: no second copy.
     let id = header["id"].as_str().expect("an id").to_owned();
@@ -171,7 +185,8 @@ fn a_foreign_session_makes_no_tool_callable() {
     ];
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let file = home.beside("foreign.jsonl", text);
-    let model = home.scripted(json!([{ "calls": [{ "id": "c1", "name": "evil", "arguments": {} }] }, { "text": "done" }]));
+    let model =
+        home.scripted(json!([{ "calls": [{ "id": "c1", "name": "evil", "arguments": {} }] }, { "text": "done" }]));
     let run = home.pith(&["--mode", "json", "--session", &file.to_string_lossy(), "--model", &model, "go"]).ok();
     let (text, is_error) = run.result("c1");
     assert!(is_error && text.contains("evil not found"), "{text}");
@@ -188,7 +203,10 @@ fn damaged_files_lose_only_the_damaged_lines() {
         let (home, server) = playing(&["mended"]);
         let text = fs::read(case(&format!("bugs/07-torn-lines/{name}.jsonl"))).expect("a case");
         // In Pith's own folder: a file of its own that a crash damaged.
-        let file = home.beside("data/pith/sessions/work-0000000000/2026-01-01T00-00-00-000Z_00000000-0000-4000-8000-000000000001.jsonl", &text);
+        let file = home.beside(
+            "data/pith/sessions/work-0000000000/2026-01-01T00-00-00-000Z_00000000-0000-4000-8000-000000000001.jsonl",
+            &text,
+        );
         let run = home.pith(&["--session", &file.to_string_lossy(), "--model", "openai/m", "-p", "four"]).ok();
         assert!(run.stderr.contains("line"), "{name}: it is said: {run}");
         if let Some(line) = lost_line {
@@ -199,11 +217,13 @@ fn damaged_files_lose_only_the_damaged_lines() {
         for words in kept {
             assert!(said.contains(words), "{name}: {words} is lost: {said}");
         }
-        // The next append began on a fresh line, and what was there stands.
-        let after = home.sessions().into_iter().map(|file| fs::read(file).expect("it is there")).collect::<Vec<_>>();
-        assert!(after.iter().any(|bytes| bytes.starts_with(&text) || bytes.len() > text.len() / 2), "{name}");
-        let last = home.sessions().pop().expect("a session");
-        let text = String::from_utf8_lossy(&fs::read(last).expect("it is there")).into_owned();
+        // It goes on in the same file: what was there stands, and the next append began on a fresh line.
+        assert_eq!(home.session(), file, "{name}");
+        let after = fs::read(&file).expect("it is there");
+        assert!(after.starts_with(&text), "{name}: what was there was changed");
+        let fresh = after[..text.len()].ends_with(b"\n") || after[text.len()] == b'\n';
+        assert!(fresh, "{name}: glued to the torn tail");
+        let text = String::from_utf8_lossy(&after).into_owned();
         let whole = text.lines().rfind(|line| line.contains("mended")).expect("the reply is kept");
         serde_json::from_str::<Value>(whole).unwrap_or_else(|error| panic!("{name}: {error}: {whole}"));
         assert!(text.ends_with('\n'));
@@ -211,9 +231,35 @@ fn damaged_files_lose_only_the_damaged_lines() {
 }
 
 #[test]
+fn what_is_no_session_is_refused_and_left_alone() {
+    let home = Home::new();
+    let model = home.scripted(json!([{ "text": "never" }]));
+    let fifo = home.root().join("fifo.jsonl");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
+    let files = [
+        fifo,
+        home.work(),
+        home.beside("empty.jsonl", ""),
+        home.beside("text.jsonl", "hello\nthere\n"),
+        home.beside("other.jsonl", "{\"type\":\"message\"}\n"),
+        home.beside("newer.jsonl", "{\"type\":\"session\",\"version\":99,\"id\":\"x\",\"timestamp\":\"2026-01-01T00:00:00.000Z\",\"cwd\":\"/\"}\n"),
+        "/dev/zero".into(),
+    ];
+    for file in files {
+        let before = file.is_file().then(|| fs::read(&file).expect("it is there"));
+        let run = home.pith(&["--session", &file.to_string_lossy(), "--model", &model, "-p", "go"]).exits(2);
+        assert!(run.stderr.contains(&*file.to_string_lossy()) && !run.stdout.contains("never"), "{run}");
+        assert_eq!(file.is_file().then(|| fs::read(&file).expect("it is there")), before);
+    }
+    assert!(home.sessions().is_empty());
+}
+
+#[test]
 fn a_call_that_a_kill_left_open_is_mended_for_the_model() {
     let home = Home::new();
-    let model = home.scripted(json!([{ "calls": [{ "id": "open", "name": "bash", "arguments": { "command": "touch began; sleep 5" } }] }]));
+    let model = home.scripted(
+        json!([{ "calls": [{ "id": "open", "name": "bash", "arguments": { "command": "touch began; sleep 5" } }] }]),
+    );
     let running = home.start(&["--mode", "json", "--model", &model, "go"]);
     let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while !home.work().join("began").exists() {
@@ -222,7 +268,8 @@ fn a_call_that_a_kill_left_open_is_mended_for_the_model() {
     }
     running.signal(rustix::process::Signal::KILL);
     running.finish();
-    let model = home.scripted(json!([{ "expect": { "last_result_contains": ["interrupted"], "messages": 4 }, "text": "I see." }]));
+    let model = home
+        .scripted(json!([{ "expect": { "last_result_contains": ["interrupted"], "messages": 4 }, "text": "I see." }]));
     home.pith(&["--model", &model, "-c", "-p", "what happened?"]).ok().prints("I see.");
 }
 

@@ -50,7 +50,10 @@ fn sleeping(home: &Home, mode: &str) -> Running {
     ] }]));
     let running = home.start(&["--mode", mode, "--model", &model, "go"]);
     let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    let ready = || home.work().join("pid").exists() && std::fs::read_to_string(home.session()).is_ok_and(|text| text.contains("finished-2"));
+    let ready = || {
+        home.work().join("pid").exists()
+            && std::fs::read_to_string(home.session()).is_ok_and(|text| text.contains("finished-2"))
+    };
     while !ready() {
         assert!(std::time::Instant::now() < until, "the calls did not start");
         std::thread::sleep(std::time::Duration::from_millis(5));

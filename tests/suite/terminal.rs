@@ -5,7 +5,8 @@ use serde_json::json;
 use std::time::Duration;
 
 /// Sets the title, clears the screen, hides what follows, rings, goes back to the line's start, turns the direction round.
-const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}[8mhid\u{8}den\u{9b}31m\rover\u{202e}txt.exe\u{200b}\u{1b}Pdcs\u{1b}\\ end";
+const HOSTILE: &str =
+    "\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}[8mhid\u{8}den\u{9b}31m\rover\u{202e}txt.exe\u{200b}\u{1b}Pdcs\u{1b}\\ end";
 
 /// Runs `pith` on a pseudo-terminal; standard output and error come as one.
 fn on_terminal(home: &Home, args: &[&str]) -> Run {

@@ -39,7 +39,12 @@ fn files_are_read_written_edited_and_listed() {
     let edits = json!([{ "oldText": "two", "newText": "TWO" }, { "oldText": "three", "newText": "THREE" }]);
     check(&home, "edit", json!({ "path": "src/a.txt", "edits": edits }), "2 blocks");
     assert_eq!(home.read("src/a.txt"), "one\nTWO\nTHREE\n");
-    check_error(&home, "edit", json!({ "path": "src/a.txt", "edits": [{ "oldText": "absent", "newText": "" }] }), "src/a.txt");
+    check_error(
+        &home,
+        "edit",
+        json!({ "path": "src/a.txt", "edits": [{ "oldText": "absent", "newText": "" }] }),
+        "src/a.txt",
+    );
     assert_eq!(home.read("src/a.txt"), "one\nTWO\nTHREE\n");
     let listing = check(&home, "ls", json!({}), "src/");
     assert!(listing.contains("new/"), "{listing}");
@@ -72,7 +77,10 @@ fn bash_runs_in_the_workspace() {
     let long = check(&home, "bash", json!({ "command": "seq 1 100000" }), "100000");
     assert!(long.len() < 60_000, "{} bytes", long.len());
     // The whole output lies where `read` can get it.
-    let place = long.split_whitespace().map(|word| word.trim_matches(|c: char| "[]().,:;`'\"".contains(c))).find(|word| word.contains("/spool/"));
+    let place = long
+        .split_whitespace()
+        .map(|word| word.trim_matches(|c: char| "[]().,:;`'\"".contains(c)))
+        .find(|word| word.contains("/spool/"));
     let place = place.unwrap_or_else(|| panic!("no spool file is named: {}", &long[long.len() - 400..])).to_owned();
     assert_eq!(std::fs::read_to_string(&place).expect("it is there").lines().count(), 100_000);
 }
@@ -116,7 +124,9 @@ fn a_fifo_in_the_workspace_stops_nothing() {
 fn calls_of_one_reply_run_side_by_side() {
     let home = Home::new();
     // Each waits for the other: one by one they would wait for ever.
-    let meet = |own: &str, other: &str| format!("touch {own}; for i in $(seq 1 2000); do [ -e {other} ] && exit 0; sleep 0.01; done; exit 1");
+    let meet = |own: &str, other: &str| {
+        format!("touch {own}; for i in $(seq 1 2000); do [ -e {other} ] && exit 0; sleep 0.01; done; exit 1")
+    };
     let run = batch(
         &home,
         json!([
@@ -131,7 +141,8 @@ fn calls_of_one_reply_run_side_by_side() {
 fn a_tool_that_asks_for_it_makes_its_batch_run_in_order() {
     let home = Home::new();
     home.write("n.txt", "0");
-    let step = |n: u32| json!({ "path": "n.txt", "edits": [{ "oldText": n.to_string(), "newText": (n + 1).to_string() }] });
+    let step =
+        |n: u32| json!({ "path": "n.txt", "edits": [{ "oldText": n.to_string(), "newText": (n + 1).to_string() }] });
     let run = batch(
         &home,
         json!([
@@ -163,7 +174,10 @@ fn protect_refuses_what_it_guards() {
     // The event says who denied and why, in full; the model gets it marked.
     let run = batch(&home, json!([{ "id": "c", "name": "write", "arguments": { "path": ".env", "content": "" } }]));
     let verdict = run.events().into_iter().find(|event| event["type"] == "gate_verdict").expect("a verdict");
-    assert_eq!((&verdict["plugin"], &verdict["verdict"], &verdict["toolCallId"]), (&json!("protect"), &json!("deny"), &json!("c")));
+    assert_eq!(
+        (&verdict["plugin"], &verdict["verdict"], &verdict["toolCallId"]),
+        (&json!("protect"), &json!("deny"), &json!("c"))
+    );
     // Without the gate the same call passes.
     home.pith(&["--no-plugins", "--model", &home.scripted(json!([{ "text": "x" }])), "-p", "go"]).ok();
 }
@@ -213,7 +227,8 @@ fn a_reply_that_was_cut_runs_no_tool() {
 #[test]
 fn a_run_ends_only_when_every_result_of_a_batch_says_so() {
     let home = Home::new();
-    let plugin = Guest::new().tool("finish", Behaviour::Terminate("bye".into())).tool("go-on", Behaviour::Fine("more".into()));
+    let plugin =
+        Guest::new().tool("finish", Behaviour::Terminate("bye".into())).tool("go-on", Behaviour::Fine("more".into()));
     let plugin = plugin.save(&home.root().join("ends.wasm")).to_string_lossy().into_owned();
     let run = home.play(
         json!([

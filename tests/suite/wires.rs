@@ -12,10 +12,15 @@ fn stream(wire: Wire, reply: &Reply) -> Answer {
 fn a_conversation_with_tools_on_both_wires_in_any_pieces() {
     for wire in Wire::ALL {
         for piece in [1, 7, 4096] {
-            let asks = Reply::text("Let me look.").thinking("Both files.").and_call("call_1", "read", json!({ "path": "a.txt" }));
+            let asks = Reply::text("Let me look.").thinking("Both files.").and_call(
+                "call_1",
+                "read",
+                json!({ "path": "a.txt" }),
+            );
             let asks = asks.and_call("call_2", "bash", json!({ "command": "cat b.txt" }));
             let replies = [asks, Reply::text("Alpha and beta: é, 漢, 😀.").in_pieces(9)];
-            let answers = replies.iter().map(|reply| stream(wire, reply).paced(piece, Duration::from_micros(20))).collect();
+            let answers =
+                replies.iter().map(|reply| stream(wire, reply).paced(piece, Duration::from_micros(20))).collect();
             let server = Server::playing(answers);
             let home = wire.home(&server);
             home.write("a.txt", "alpha\n");
@@ -39,7 +44,9 @@ fn a_conversation_with_tools_on_both_wires_in_any_pieces() {
 
 #[test]
 fn keys_go_where_the_official_clients_put_them() {
-    for (wire, header, value) in [(Wire::OpenAi, "authorization", "Bearer k-openai"), (Wire::Anthropic, "x-api-key", "k-anthropic")] {
+    for (wire, header, value) in
+        [(Wire::OpenAi, "authorization", "Bearer k-openai"), (Wire::Anthropic, "x-api-key", "k-anthropic")]
+    {
         let server = Server::playing(vec![stream(wire, &Reply::text("ok"))]);
         wire.home(&server).pith(&["--model", wire.model(), "-p", "hi"]).ok();
         let request = server.requests().remove(0);
@@ -62,7 +69,10 @@ fn a_local_server_needs_no_key_and_its_only_model_is_found() {
     home.pith(&["-p", "hi"]).ok().prints("local");
     let requests = server.requests();
     let asked = requests.iter().find(|request| request.method == "POST").expect("a request");
-    assert_eq!((asked.path.as_str(), &asked.json()["model"], asked.header("authorization")), ("/v1/chat/completions", &json!("smol"), None));
+    assert_eq!(
+        (asked.path.as_str(), &asked.json()["model"], asked.header("authorization")),
+        ("/v1/chat/completions", &json!("smol"), None)
+    );
 
     // Of two it is not known which.
     let server = Server::start(|_| Answer::json(200, &json!({ "data": [{ "id": "a" }, { "id": "b" }] })));
@@ -71,7 +81,8 @@ fn a_local_server_needs_no_key_and_its_only_model_is_found() {
     assert!(server.requests().iter().all(|request| request.method == "GET"), "{run}");
     // One that is named is asked.
     let server = Server::playing(vec![stream(Wire::OpenAi, &Reply::text("named"))]);
-    let home = Home::new().with("OPENAI_BASE_URL", &format!("{}/v1", server.url())).with("PITH_MODEL", "openai/from-env");
+    let home =
+        Home::new().with("OPENAI_BASE_URL", &format!("{}/v1", server.url())).with("PITH_MODEL", "openai/from-env");
     home.pith(&["-p", "hi"]).ok().prints("named");
     assert_eq!(server.requests()[0].json()["model"], "from-env");
 }
@@ -94,7 +105,10 @@ fn the_model_is_the_flags_then_the_sessions_then_the_environments_then_the_setti
 fn too_many_requests_are_tried_again_when_the_server_says() {
     for wire in Wire::ALL {
         let busy = json!({ "type": "error", "error": { "type": "rate_limit_error", "message": "Slow down" } });
-        let server = Server::playing(vec![Answer::json(429, &busy).header("retry-after", "1"), stream(wire, &Reply::text("now"))]);
+        let server = Server::playing(vec![
+            Answer::json(429, &busy).header("retry-after", "1"),
+            stream(wire, &Reply::text("now")),
+        ]);
         let run = wire.home(&server).pith(&["--mode", "json", "--model", wire.model(), "hi"]).ok();
         let events = run.events();
         let start = events.iter().find(|event| event["type"] == "auto_retry_start").expect("it is said");
@@ -159,6 +173,21 @@ fn a_stream_that_breaks_off_is_no_reply() {
 }
 
 #[test]
+fn a_server_without_measure_meets_a_limit() {
+    // One line of 40 MB in a stream, and an error's page of 40 MB.
+    let endless = [b"data: ".to_vec(), vec![b'x'; 40 << 20]].concat();
+    for answer in [Answer::sse(endless.clone()), Answer::new(400, "text/html", endless)] {
+        let server = Server::start(move |_| answer.clone());
+        let home = Wire::OpenAi.home(&server);
+        home.beside("config/pith/settings.toml", "[retry]\nattempts = 0\n");
+        let run = home.pith(&["--model", "openai/m", "-p", "hi"]).exits(1);
+        assert!(!run.stderr.is_empty() && run.stderr.len() < 10_000, "{} bytes of words", run.stderr.len());
+        let session = std::fs::metadata(home.session()).expect("it is there").len();
+        assert!(session < 200_000, "{session} bytes of session");
+    }
+}
+
+#[test]
 fn an_unfinished_request_is_dropped_with_the_run() {
     let server = Server::start(|_| stream(Wire::OpenAi, &Reply::text("never ending").in_pieces(3)).hanging());
     let home = Wire::OpenAi.home(&server);
@@ -190,7 +219,10 @@ fn over_tls_with_an_authority_of_ones_own() {
 
 /// A recorded stream of a bug that others hit, served to a session; then a last word.
 fn bug(place: &str) -> (Home, Server, pith_tests::Run) {
-    let server = Server::playing(vec![Answer::sse(case_text(&format!("bugs/{place}"))), stream(Wire::OpenAi, &Reply::text("done"))]);
+    let server = Server::playing(vec![
+        Answer::sse(case_text(&format!("bugs/{place}"))),
+        stream(Wire::OpenAi, &Reply::text("done")),
+    ]);
     let home = Wire::OpenAi.home(&server);
     home.write("a.txt", "alpha");
     let run = home.pith(&["--mode", "json", "--model", "openai/m", "go"]).ok();
@@ -223,8 +255,21 @@ fn bug_17_two_calls_at_one_index_are_two() {
         let (_, server, run) = bug(&format!("17-parallel-same-index/{file}"));
         let ids: Vec<String> = run.results().into_iter().map(|(id, _, _)| id).collect();
         assert_eq!(ids, ["call_a", "call_b"], "{file}");
-        let starts: Vec<Value> = run.events().into_iter().filter(|event| event["type"] == "tool_execution_start").map(|event| event["args"].clone()).collect();
+        let starts: Vec<Value> = run
+            .events()
+            .into_iter()
+            .filter(|event| event["type"] == "tool_execution_start")
+            .map(|event| event["args"].clone())
+            .collect();
         assert_eq!(starts, [json!({ "city": "Oslo" }), json!({ "city": "Rome" })], "{file}");
-        assert_eq!(server.requests()[1].json()["messages"].as_array().expect("messages").iter().filter(|message| message["role"] == "tool").count(), 2);
+        assert_eq!(
+            server.requests()[1].json()["messages"]
+                .as_array()
+                .expect("messages")
+                .iter()
+                .filter(|message| message["role"] == "tool")
+                .count(),
+            2
+        );
     }
 }

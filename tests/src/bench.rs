@@ -1,0 +1,179 @@
+//! Plugins and the dispatch over them without a session's loop: for tests and figures of single calls.
+
+use crate::place::target_folder;
+use futures::future::BoxFuture;
+use pith_core::{
+    AskedQuestion, CallScope, CanonicalCall, Clock, Decision, Dispatched, Dispatcher, Outbox, Person, Progress,
+    RunFacts, Session, Spool, Store, StoreError,
+};
+use pith_plugin::{HostConfig, Limits, NoLog, Places, PluginCode, PluginHost, PluginSource};
+use pith_protocol::{CallOrigin, Caller, SessionId, ThinkingLevel, ToolCall};
+use pith_runtime::SystemClock;
+use serde_json::{Value, json};
+use std::{borrow::Cow, path::Path, sync::Arc};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+/// Loaded plugins, and the one path to them.
+pub struct Bench {
+    /// The plugins.
+    pub host: Arc<PluginHost>,
+    /// The path of every call.
+    pub dispatcher: Dispatcher,
+    session: Session,
+    _work: TempDir,
+}
+
+/// The shipped plugins with their grants.
+pub fn shipped_sources() -> Vec<PluginSource> {
+    let source = |plugin: &pith_bundle::Shipped| {
+        plugin_source(plugin.name, Cow::Borrowed(plugin.component), plugin.grants, Limits::default())
+    };
+    pith_bundle::shipped().iter().map(|plugin| PluginSource { is_shipped: true, ..source(plugin) }).collect()
+}
+
+/// One plugin with its grants, in the text form.
+///
+/// # Panics
+/// Where a grant is none.
+pub fn plugin_source(
+    name: &str,
+    component: impl Into<Cow<'static, [u8]>>,
+    grants: &[&str],
+    limits: Limits,
+) -> PluginSource {
+    PluginSource {
+        name: name.to_owned(),
+        publisher: "test".to_owned(),
+        code: PluginCode::Bytes(component.into()),
+        grants: grants.iter().map(|grant| grant.parse().expect("a capability")).collect(),
+        settings: json!({}),
+        limits,
+        is_shipped: false,
+        inherits_environment: false,
+    }
+}
+
+impl Bench {
+    /// Loads them, in folders of their own.
+    ///
+    /// # Panics
+    /// Where one does not load.
+    pub fn new(plugins: Vec<PluginSource>) -> Self {
+        let work = tempfile::tempdir().expect("a folder");
+        let host = Arc::new(load(work.path(), plugins));
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let session = Session::create(SessionId::from("bench"), work.path(), Box::new(Nowhere), clock.clone());
+        let dispatcher = Dispatcher::new(host.clone(), host.clone(), Arc::new(Nobody), Arc::new(Nowhere), clock);
+        Self { host, dispatcher, session, _work: work }
+    }
+
+    /// A call by the model, the whole way.
+    pub async fn call(&self, tool: &str, input: Value) -> Dispatched {
+        let call = ToolCall {
+            id: "c".to_owned(),
+            name: tool.to_owned(),
+            arguments: input.as_object().cloned().unwrap_or_default(),
+            arguments_error: None,
+            thought_signature: None,
+            arguments_text: None,
+        };
+        self.dispatcher.dispatch(&call, None, self.scope()).await
+    }
+
+    /// A model's call that this plugin serves.
+    pub fn origin(served_by: &str) -> CallOrigin {
+        CallOrigin {
+            caller: Caller::Model,
+            plugin: None,
+            served_by: served_by.to_owned(),
+            digest: None,
+            parent_call_id: None,
+            depth: 0,
+            authorities: vec!["files=workspace:rw".to_owned()],
+        }
+    }
+
+    /// The surroundings of one call.
+    pub fn scope(&self) -> CallScope {
+        let outbox = Outbox::new();
+        let facts = RunFacts {
+            model: Some("bench/bench".to_owned()),
+            thinking: ThinkingLevel::Off,
+            turn: 0,
+            face: "library".to_owned(),
+            interactive: false,
+            window_tokens: None,
+            used_tokens: None,
+        };
+        CallScope {
+            session: self.session.clone(),
+            facts: Arc::new(facts),
+            caller: Caller::Model,
+            cancel: CancellationToken::new(),
+            progress: Progress::new(outbox.clone(), "c".to_owned(), "bench".to_owned(), Value::Null),
+            outbox,
+        }
+    }
+}
+
+fn load(work: &Path, plugins: Vec<PluginSource>) -> PluginHost {
+    let folder = |name: &str| {
+        let path = work.join(name);
+        std::fs::create_dir_all(&path).expect("a folder");
+        path.canonicalize().expect("just made")
+    };
+    let spool = pith_os::SpoolDir::new(folder("spool")).expect("a folder");
+    let loaded = PluginHost::load(HostConfig {
+        cache_dir: target_folder().join("tmp/pith-cache/pith/compiled"),
+        places: Places {
+            workspace: folder("work"),
+            spool: spool.path().to_owned(),
+            plugin_data: folder("data"),
+            temp: folder("temp"),
+            skills: Vec::new(),
+            reserved: Vec::new(),
+        },
+        spool,
+        plugins,
+        environment: Vec::new(),
+        reserved_tools: Vec::new(),
+        log: Arc::new(NoLog),
+    });
+    loaded.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Keeps nothing.
+struct Nowhere;
+
+impl Store for Nowhere {
+    fn append(&self, _: &[u8]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn read(&self, _: u64, _: usize) -> Result<Vec<u8>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl Spool for Nowhere {
+    fn keep(&self, _: &str, _: &str) -> Option<String> {
+        None
+    }
+}
+
+struct Nobody;
+
+impl Person for Nobody {
+    fn is_there(&self) -> bool {
+        false
+    }
+
+    fn decide<'a>(&'a self, _: &'a CanonicalCall, _: &'a [AskedQuestion]) -> BoxFuture<'a, Option<Decision>> {
+        Box::pin(async { None })
+    }
+}
