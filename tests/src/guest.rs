@@ -253,10 +253,10 @@ impl Memory {
     /// `result<list<tool-spec>, error>`.
     fn specs(&mut self, tools: &[(String, Behaviour, bool)]) -> usize {
         let mut list = Vec::new();
-        for (name, does, sequential) in tools {
+        for (name, _, sequential) in tools {
             let mut spec = Layout::new(72);
             spec.put(0, &self.string(name));
-            spec.put(20, &self.string(&format!("A test's tool: {does:?}.")));
+            spec.put(20, &self.string("A tool of a test."));
             spec.put(28, &self.string(r#"{"type":"object"}"#));
             spec.put(48, &[u8::from(*sequential)]);
             list.extend_from_slice(&spec.0);

@@ -36,6 +36,7 @@ impl Run {
     #[track_caller]
     pub fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "exit code: {self}");
+        assert!(!self.stderr.contains("panicked at"), "it panicked: {self}");
         self
     }
 

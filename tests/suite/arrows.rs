@@ -141,6 +141,18 @@ const HABITS: &[Habit] = &[
         except: &["plugin/src/cache.rs"],
     },
     Habit {
+        why: "the host knows no tool and no plugin by name",
+        folders: &["core", "law", "llm", "plugin", "protocol", "runtime", "bindings", "os"],
+        words: &["\"bash\"", "\"grep\"", "\"edit\"", "\"protect\"", "\"shell\"", "\"search\""],
+        except: &[],
+    },
+    Habit {
+        why: "vendors are named in llm, and where their variables are read",
+        folders: &["core", "law", "plugin", "bindings", "os"],
+        words: &["anthropic", "openai", "Anthropic", "OpenAI"],
+        except: &[],
+    },
+    Habit {
         why: "one function opens foreign paths; the files named open Pith's own",
         folders: &["core", "law", "llm", "plugin", "protocol", "runtime", "cli"],
         words: &["File::open(", "fs::read(", "fs::read_to_string(", "fs::read_link(", "OpenOptions::new("],

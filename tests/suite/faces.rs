@@ -57,6 +57,15 @@ fn piped_text_and_files_reach_the_model() {
 }
 
 #[test]
+fn what_is_piped_has_a_limit() {
+    let home = Home::new();
+    let model = home.scripted(json!([{ "text": "never" }]));
+    let run = home.pith_reading(&["--model", &model, "-p", "hi"], &"x".repeat((10 << 20) + 1)).exits(2);
+    run.says("10 MiB");
+    assert!(home.sessions().is_empty());
+}
+
+#[test]
 fn a_picture_is_attached_as_one() {
     // A PNG of one pixel.
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\0\0\0\rIDATx\x9cc\xf8\xcf\xc0\xf0\x1f\0\x05\0\x01\xff\x89\x99=\x1d\0\0\0\0IEND\xaeB`\x82";

@@ -255,6 +255,19 @@ fn what_is_no_session_is_refused_and_left_alone() {
 }
 
 #[test]
+fn where_nothing_can_be_written_the_run_ends_and_says_so() {
+    let home = Home::new();
+    // The data folder is a file.
+    home.beside("data/pith", "not a folder");
+    let model = home.scripted(json!([{ "text": "never" }]));
+    let run = home.pith(&["--model", &model, "-p", "go"]);
+    assert!(run.code.is_some_and(|code| code == 1 || code == 2), "{run}");
+    assert!(run.stderr.contains("data/pith") && !run.stderr.contains("panicked") && run.stdout.is_empty(), "{run}");
+    // And in memory it runs.
+    home.pith(&["--no-session", "--model", &model, "-p", "go"]).ok().prints("never");
+}
+
+#[test]
 fn a_call_that_a_kill_left_open_is_mended_for_the_model() {
     let home = Home::new();
     let model = home.scripted(

@@ -1,6 +1,6 @@
 //! Ctrl-C and SIGTERM: the exit code, and a session in which every call is answered.
 
-use pith_tests::{Home, Running};
+use pith_tests::{Answer, Home, Running, Server, Wire};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::Path};
@@ -40,6 +40,20 @@ fn a_signal_while_the_model_speaks_keeps_what_it_said() {
     let reply = Home::messages(&home.session()).pop().expect("a message");
     assert_eq!(reply["stopReason"], "aborted");
     assert!(reply["content"][0]["text"].as_str().is_some_and(|text| text.starts_with("word")), "{reply}");
+}
+
+#[test]
+fn a_signal_ends_a_wait_before_another_try() {
+    let busy = json!({ "error": { "message": "Slow down", "type": "rate_limit_error" } });
+    let server = Server::start(move |_| Answer::json(429, &busy).header("retry-after", "50"));
+    let home = Wire::OpenAi.home(&server);
+    let mut running = home.start(&["--mode", "json", "--model", "openai/m", "go"]);
+    running.wait_event("auto_retry_start");
+    let began = std::time::Instant::now();
+    running.signal(Signal::INT);
+    running.finish().exits(130);
+    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
+    assert_eq!(server.requests().len(), 1);
 }
 
 /// `pith`, while its bash sleeps, after a first call has finished.

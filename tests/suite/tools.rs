@@ -263,3 +263,78 @@ fn what_was_asked_is_kept_as_it_was_sent_and_results_in_order() {
     let model = home.scripted(json!([{ "expect": { "messages": 6 }, "text": "x" }]));
     home.pith(&["--model", &model, "-c", "-p", "go on"]).ok();
 }
+
+#[test]
+fn bytes_that_are_no_text_stop_nothing() {
+    let home = Home::new();
+    home.write("bin", b"\0\x01\xff\xfe");
+    check(&home, "bash", json!({ "command": "printf 'a\\377\\000b\\033[2Jc'" }), "a");
+    check_error(&home, "read", json!({ "path": "bin" }), "binary");
+    check(&home, "grep", json!({ "pattern": "x" }), "");
+}
+
+#[test]
+fn a_tools_endless_words_are_cut_and_kept_whole_elsewhere() {
+    let words = "0123456789abcde\n".repeat(64 << 10);
+    let home = Home::new();
+    let plugin = Guest::new().tool("talk", Behaviour::Fine(words.clone())).save(&home.root().join("talks.wasm"));
+    let run = home
+        .play(
+            json!([{ "calls": [{ "id": "c", "name": "talk", "arguments": {} }] }, { "text": "done" }]),
+            &["--plugin", &plugin.to_string_lossy()],
+        )
+        .ok();
+    let (text, is_error) = run.result("c");
+    assert!(!is_error && text.len() < 80 << 10, "{} bytes: {}", text.len(), &text[..text.len().min(300)]);
+    assert!(
+        text.starts_with("0123456789abcde") && text.contains("1048576 bytes in all"),
+        "head, tail and size are told"
+    );
+    let place = text.rsplit("the whole is in ").next().unwrap_or_default().trim_end_matches(']').to_owned();
+    assert_eq!(std::fs::read_to_string(&place).unwrap_or_else(|error| panic!("{place}: {error}")), words);
+    // The model can read it there.
+    let model = home.scripted(
+        json!([{ "calls": [{ "id": "r", "name": "read", "arguments": { "path": place } }] }, { "text": "done" }]),
+    );
+    let run = home.pith(&["--mode", "json", "-c", "--model", &model, "go on"]).ok();
+    assert!(run.result("r").0.contains("0123456789abcde"), "{run}");
+}
+
+#[test]
+fn many_calls_of_one_reply_are_all_answered() {
+    let home = Home::new();
+    let plugin = Guest::new().tool("fine", Behaviour::Echo).save(&home.root().join("mine.wasm"));
+    let calls: Vec<Value> =
+        (0..200).map(|n| json!({ "id": format!("c{n}"), "name": "fine", "arguments": { "n": n } })).collect();
+    let run = home.play(json!([{ "calls": calls }, { "text": "done" }]), &["--plugin", &plugin.to_string_lossy()]).ok();
+    for n in 0..200 {
+        assert_eq!(run.result(&format!("c{n}")), (format!("{{\"n\":{n}}}"), false));
+    }
+}
+
+#[test]
+fn arguments_that_two_readers_could_read_differently_are_not_run() {
+    let home = Home::new();
+    let plugin = Guest::new().tool("fine", Behaviour::Echo).save(&home.root().join("mine.wasm"));
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(100), "]".repeat(100));
+    let bad = [
+        r#"{"a":1,"a":2}"#,
+        r#"{"a":1e999}"#,
+        r#"{"a":"\ud800"}"#,
+        r#"{"a":9007199254740993}"#,
+        &deep,
+        r#"[1]"#,
+        r#"{"a":1} {"a":2}"#,
+        r#"{"a":NaN}"#,
+    ];
+    let calls: Vec<Value> = bad
+        .iter()
+        .enumerate()
+        .map(|(n, text)| json!({ "id": format!("c{n}"), "name": "fine", "arguments_text": text }))
+        .collect();
+    let run = home.play(json!([{ "calls": calls }, { "text": "done" }]), &["--plugin", &plugin.to_string_lossy()]).ok();
+    for (n, text) in bad.iter().enumerate() {
+        let (result, is_error) = run.result(&format!("c{n}"));
+        assert!(is_error, "{text} was run: {result}");
+    }
+}

@@ -125,6 +125,30 @@ fn too_many_requests_are_tried_again_when_the_server_says() {
 }
 
 #[test]
+fn a_server_that_asks_for_too_long_a_wait_is_not_waited_for() {
+    let busy = json!({ "error": { "message": "Come back tomorrow", "type": "rate_limit_error" } });
+    let server = Server::start(move |_| Answer::json(429, &busy).header("retry-after", "86400"));
+    let run = Wire::OpenAi.home(&server).pith(&["--model", "openai/m", "-p", "hi"]).exits(1);
+    let run = run.says("Come back tomorrow");
+    assert!(run.wall < Duration::from_secs(10), "{run}");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn no_tries_are_left_in_the_end() {
+    let broken = json!({ "error": { "message": "Overloaded", "type": "overloaded_error" } });
+    let server = Server::start(move |_| Answer::json(529, &broken));
+    let home = Wire::Anthropic.home(&server);
+    home.beside("config/pith/settings.toml", "[retry]\nattempts = 2\nbase_ms = 10\n");
+    let run = home.pith(&["--mode", "json", "--model", "anthropic/m", "hi"]).exits(1);
+    assert_eq!(server.requests().len(), 3);
+    let events = run.events();
+    let end = events.iter().find(|event| event["type"] == "auto_retry_end").expect("it is said");
+    assert_eq!(end["success"], false);
+    assert!(end["finalError"].as_str().is_some_and(|text| text.contains("Overloaded")), "{end}");
+}
+
+#[test]
 fn a_redirect_is_not_followed_and_the_key_stays_here() {
     for wire in Wire::ALL {
         let other = Server::start(|_| Answer::json(200, &json!({})));
