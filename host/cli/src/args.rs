@@ -22,6 +22,7 @@ Exit codes:
   0    done
   1    failed: the model's last message is an error or was cut, or the run was aborted by a plugin
   2    usage, or a start that was refused
+  129  the terminal is gone (SIGHUP)
   130  Ctrl-C
   143  SIGTERM";
 

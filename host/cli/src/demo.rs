@@ -45,7 +45,7 @@ pub async fn demo() -> Result<u8, Failure> {
     let pith = pith_runtime::start(options).await.map_err(|error| plan::start_failure(&error))?;
     plan::tell_notices(&pith);
     let session = pith.session_file();
-    let code = play(pith, vec![Content::text(PROMPT)], &mut DemoFace::new()).await?;
+    let code = play(pith, vec![Content::text(PROMPT)], Box::new(DemoFace::new())).await?;
     let _ = std::fs::remove_file(&scenario);
 
     let changes = project::diff(&before, &project::read(&folder));

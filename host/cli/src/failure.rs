@@ -11,6 +11,8 @@ pub const FAILED: u8 = 1;
 pub const REFUSED: u8 = 2;
 /// Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
+/// The terminal is gone (SIGHUP).
+pub const HUNG_UP: u8 = 129;
 /// SIGTERM.
 pub const TERMINATED: u8 = 143;
 

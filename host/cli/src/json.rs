@@ -2,7 +2,7 @@
 
 use crate::play::Face;
 use pith_protocol::Event;
-use pith_runtime::{Pith, RunEnd};
+use pith_runtime::{ModelCard, RunEnd, Session};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -29,8 +29,8 @@ impl JsonFace {
 }
 
 impl Face for JsonFace {
-    fn begin(&mut self, pith: &Pith) -> io::Result<()> {
-        self.print(&pith.session().header())
+    fn begin(&mut self, session: &Session, _model: &ModelCard) -> io::Result<()> {
+        self.print(&session.header())
     }
 
     fn show(&mut self, event: &Event) -> io::Result<()> {

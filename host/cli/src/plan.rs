@@ -3,6 +3,7 @@
 use crate::{
     args::{Cli, Mode, RunArgs},
     failure::{Failure, REFUSED},
+    harmless::harmless_line,
     json::JsonFace,
     play::{Face, play},
     print::PrintFace,
@@ -14,6 +15,9 @@ use std::{
     io::{IsTerminal, Read, Write},
     path::PathBuf,
 };
+
+/// Characters of a notice. It is one line: what it quotes of others shall not look like a notice of ours.
+const NOTICE_CHARS: usize = 1000;
 
 /// The most text that is read from a pipe, in bytes.
 const PIPED_LIMIT_BYTES: u64 = 10 << 20;
@@ -30,11 +34,11 @@ pub async fn follow(args: RunArgs) -> Result<u8, Failure> {
     let content = content(&args.messages, piped)?;
     let pith = pith_runtime::start(options).await.map_err(|error| start_failure(&error))?;
     tell_notices(&pith);
-    let mut face: Box<dyn Face> = match args.mode {
+    let face: Box<dyn Face> = match args.mode {
         Mode::Json => Box::new(JsonFace::new()),
         Mode::Text => Box::new(PrintFace::new()),
     };
-    play(pith, content, face.as_mut()).await
+    play(pith, content, face).await
 }
 
 /// A start that was refused, with the way out.
@@ -46,7 +50,7 @@ pub fn start_failure(error: &pith_runtime::StartError) -> Failure {
 pub fn tell_notices(pith: &pith_runtime::Pith) {
     let mut err = std::io::stderr().lock();
     for notice in pith.notices() {
-        let _ = writeln!(err, "note: {}", crate::harmless::harmless(notice));
+        let _ = writeln!(err, "note: {}", harmless_line(notice, NOTICE_CHARS));
     }
 }
 

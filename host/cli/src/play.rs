@@ -1,87 +1,109 @@
 //! One run behind a face: events are shown as they come, signals end it, its end becomes an exit code.
+//!
+//! The face writes on a thread of its own: a reader that does not read (`| less`) stops the face and with it the run, never the signals.
 
-use crate::failure::{DONE, FAILED, Failure, INTERRUPTED, TERMINATED, chain};
+use crate::failure::{DONE, FAILED, Failure, HUNG_UP, INTERRUPTED, TERMINATED, chain};
 use pith_protocol::{Content, Event, StopReason};
-use pith_runtime::{Pith, RunEnd};
-use std::{io, time::Duration};
-use tokio::signal::unix::{SignalKind, signal};
+use pith_runtime::{Inbox, ModelCard, Pith, RunEnd, Session};
+use std::{io, sync::Arc, time::Duration};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How long an aborted run may take to answer its open calls before the program leaves without it.
 const LEAVE_AFTER: Duration = Duration::from_secs(2);
 
-/// Shows what happens.
-pub trait Face {
+/// Shows what happens. An error of its writes means that nobody reads any more.
+pub trait Face: Send {
     /// Before anything happens.
-    fn begin(&mut self, pith: &Pith) -> io::Result<()>;
+    fn begin(&mut self, session: &Session, model: &ModelCard) -> io::Result<()>;
     /// One event.
     fn show(&mut self, event: &Event) -> io::Result<()>;
     /// After the last event of a run.
     fn end(&mut self, end: &RunEnd) -> io::Result<()>;
 }
 
-/// Runs one prompt to its end.
-pub async fn play(pith: Pith, content: Vec<Content>, face: &mut dyn Face) -> Result<u8, Failure> {
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(|error| Failure::refused(&error))?;
-    let mut terminations = signal(SignalKind::terminate()).map_err(|error| Failure::refused(&error))?;
-    let mut inbox = pith.events();
-    // A reader that is gone (`| head`) ends the run: nobody is left to show it to.
-    let mut shown = face.begin(&pith);
-    let running = pith.prompt(content);
-    tokio::pin!(running);
-    let mut ended = None;
+/// Runs one prompt to its end; gives the exit code.
+pub async fn play(pith: Pith, content: Vec<Content>, face: Box<dyn Face>) -> Result<u8, Failure> {
+    let mut signals = Signals::new().map_err(|error| Failure::refused(&error))?;
+    let pith = Arc::new(pith);
+    let played = whole(pith.clone(), content, face);
+    tokio::pin!(played);
     let mut signalled = None;
     let leave = tokio::time::sleep(Duration::MAX);
     tokio::pin!(leave);
     loop {
-        if shown.is_err() && signalled.is_none() {
-            signalled = Some(FAILED);
-            pith.abort();
-            leave.as_mut().reset(tokio::time::Instant::now() + LEAVE_AFTER);
-        }
         tokio::select! {
             biased;
-            event = inbox.next() => match event {
-                Some(event) => {
-                    if shown.is_ok() {
-                        shown = face.show(&event);
-                    }
-                    if matches!(event, Event::AgentSettled { .. }) && ended.is_some() {
-                        break;
-                    }
-                }
-                None => break,
-            },
-            end = &mut running, if ended.is_none() => {
-                ended = Some(end);
-                // What is still in the queue is shown first.
-                pith.close_events();
-            }
-            _ = interrupts.recv() => {
+            code = signals.next() => {
                 if signalled.is_some() {
-                    return Ok(INTERRUPTED);
+                    return Ok(code);
                 }
-                signalled = Some(INTERRUPTED);
+                signalled = Some(code);
                 pith.abort();
                 leave.as_mut().reset(tokio::time::Instant::now() + LEAVE_AFTER);
             }
-            _ = terminations.recv() => {
-                signalled = Some(TERMINATED);
-                pith.abort();
-                leave.as_mut().reset(tokio::time::Instant::now() + LEAVE_AFTER);
-            }
+            code = &mut played => return signalled.map_or(code, Ok),
             () = &mut leave => return Ok(signalled.unwrap_or(FAILED)),
         }
     }
-    let end = match ended {
-        Some(Ok(end)) => end,
-        Some(Err(error)) => return Err(Failure { message: chain(&error), hint: None, code: FAILED }),
-        None => return Ok(signalled.unwrap_or(FAILED)),
-    };
-    if shown.is_ok() && face.end(&end).is_err() {
-        return Ok(signalled.unwrap_or(FAILED));
-    }
-    Ok(signalled.unwrap_or(match end.stop_reason {
+}
+
+/// The run beside its face, then the face's last words.
+async fn whole(pith: Arc<Pith>, content: Vec<Content>, face: Box<dyn Face>) -> Result<u8, Failure> {
+    let inbox = pith.events();
+    let shown = tokio::task::spawn_blocking({
+        let pith = pith.clone();
+        move || show(&pith, face, inbox)
+    });
+    let ended = pith.prompt(content).await;
+    pith.close_events();
+    let face = shown.await.map_err(|error| Failure { message: error.to_string(), hint: None, code: FAILED })?;
+    let end = ended.map_err(|error| Failure { message: chain(&error), hint: None, code: FAILED })?;
+    let code = match end.stop_reason {
         StopReason::Stop | StopReason::ToolUse => DONE,
         StopReason::Error | StopReason::Aborted | StopReason::Length | StopReason::Pending => FAILED,
-    }))
+    };
+    let Some(mut face) = face else { return Ok(FAILED) };
+    match tokio::task::spawn_blocking(move || face.end(&end)).await {
+        Ok(Ok(())) => Ok(code),
+        _ => Ok(FAILED),
+    }
+}
+
+/// Shows all events. Gives the face back, unless its reader is gone (`| head`): then nobody is left to work for, and the run ends.
+fn show(pith: &Pith, mut face: Box<dyn Face>, mut inbox: Inbox) -> Option<Box<dyn Face>> {
+    let events = tokio::runtime::Handle::current();
+    let mut shown = face.begin(pith.session(), pith.model());
+    while shown.is_ok() {
+        match events.block_on(inbox.next()) {
+            Some(event) => shown = face.show(&event),
+            None => return Some(face),
+        }
+    }
+    pith.abort();
+    None
+}
+
+/// What ends a run from outside, as exit codes.
+struct Signals {
+    interrupts: Signal,
+    terminations: Signal,
+    hang_ups: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupts: signal(SignalKind::interrupt())?,
+            terminations: signal(SignalKind::terminate())?,
+            hang_ups: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> u8 {
+        tokio::select! {
+            _ = self.interrupts.recv() => INTERRUPTED,
+            _ = self.terminations.recv() => TERMINATED,
+            _ = self.hang_ups.recv() => HUNG_UP,
+        }
+    }
 }

@@ -5,7 +5,7 @@ use crate::{
     play::Face,
 };
 use pith_protocol::{Event, Message, StopReason, VerdictKind};
-use pith_runtime::{Pith, RunEnd};
+use pith_runtime::{ModelCard, RunEnd, Session};
 use serde_json::Value;
 use std::{
     borrow::Cow,
@@ -36,8 +36,8 @@ impl PrintFace {
 }
 
 impl Face for PrintFace {
-    fn begin(&mut self, pith: &Pith) -> io::Result<()> {
-        if pith.model().model.provider == "scripted" {
+    fn begin(&mut self, _session: &Session, model: &ModelCard) -> io::Result<()> {
+        if model.model.provider == "scripted" {
             writeln!(io::stderr().lock(), "note: the model is scripted: it plays a file, no model is asked")?;
         }
         Ok(())

@@ -11,7 +11,10 @@ use crate::{
 };
 use pith_core::CallScope;
 use pith_protocol::EntryId;
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, atomic::AtomicUsize},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
@@ -35,6 +38,8 @@ pub(crate) struct Instance {
     pub log_left: usize,
     /// The leaf when the call began: answers of `context` do not change within a call.
     pub leaf: Option<EntryId>,
+    /// Programs that this call has running.
+    pub programs: Arc<AtomicUsize>,
     wasi: WasiCtx,
     host_calls: u32,
     guest_bytes: usize,
@@ -84,10 +89,16 @@ impl Instance {
             progress,
             log_left: LOG_BYTES,
             leaf,
+            programs: Arc::default(),
             wasi,
             host_calls: 0,
             guest_bytes: 0,
         }
+    }
+
+    /// How many calls of imports there were.
+    pub fn host_calls(&self) -> u32 {
+        self.host_calls
     }
 
     /// Every import says first that it was called, and how many bytes it was given.

@@ -92,3 +92,6 @@ impl Default for Limits {
         Self { memory_bytes: MEMORY_BYTES, tool_deadline: TOOL_DEADLINE }
     }
 }
+
+/// Output that one `child.next` gives at most, in bytes: a flood costs a host call for each so much.
+pub const CHUNK_BYTES: usize = 1 << 20;

@@ -27,9 +27,35 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<bool> {
         std::fs::create_dir_all(folder)?;
     }
     let is_new = !path.exists();
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-    fill(file, content)?;
+    let mut file = OpenOptions::new().read(!is_new).write(true).create(true).truncate(false).open(path);
+    if matches!(&file, Err(error) if error.kind() == io::ErrorKind::PermissionDenied) {
+        // A file that may be written and not read: there is nothing to put back then.
+        file = OpenOptions::new().write(true).open(path);
+    }
+    let mut file = file?;
+    let before = if is_new { None } else { read_back(&mut file) };
+    if is_new {
+        put(&mut file, content).map_err(|error| {
+            // Half a file that nobody asked for.
+            let kept = if std::fs::remove_file(path).is_ok() { "nothing was kept" } else { "it holds only a part" };
+            io::Error::other(format!("{error}; is the disk full? {kept}"))
+        })?;
+    } else {
+        fill(&mut file, content, before.as_deref())?;
+    }
     Ok(is_new)
+}
+
+/// What the file holds, to be put back where the disk is full; none where it is too long to be held.
+fn read_back(file: &mut File) -> Option<Vec<u8>> {
+    let length = file.metadata().ok()?.len();
+    if length > MAX_EDIT_BYTES {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).ok()?;
+    io::Seek::rewind(file).ok()?;
+    Some(bytes)
 }
 
 /// What became of a replacement.
@@ -50,11 +76,22 @@ pub fn replace(path: &Path, expected: &[u8], content: &[u8]) -> io::Result<Repla
         return Ok(Replaced::Moved);
     }
     io::Seek::rewind(&mut file)?;
-    fill(file, content)?;
+    fill(&mut file, content, Some(expected))?;
     Ok(Replaced::Done)
 }
 
-fn fill(mut file: File, content: &[u8]) -> io::Result<()> {
+/// Writes from the file's beginning. Where that fails (a full disk), what it held is put back: its blocks are there, so that needs no room.
+fn fill(file: &mut File, content: &[u8], before: Option<&[u8]>) -> io::Result<()> {
+    let Err(error) = put(file, content) else { return Ok(()) };
+    let restored = match before {
+        Some(before) => io::Seek::rewind(file).and_then(|()| put(file, before)).is_ok(),
+        None => false,
+    };
+    let state = if restored { "it was left as it was" } else { "it may hold only a part now: read it again" };
+    Err(io::Error::other(format!("{error}; is the disk full? {state}")))
+}
+
+fn put(file: &mut File, content: &[u8]) -> io::Result<()> {
     file.write_all(content)?;
     file.set_len(content.len() as u64)
 }
@@ -97,6 +134,13 @@ mod tests {
             assert_eq!(replace(&path, b"expected", b"mine").unwrap(), Replaced::Moved);
             assert_eq!(std::fs::read_to_string(&path).unwrap(), now);
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_told() {
+        let error = write(Path::new("/dev/full"), b"x").unwrap_err().to_string();
+        assert!(error.contains("is the disk full? it may hold only a part now"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The shipped plugin `shell`: the tool `bash` over the host's `process`. The host owns groups, sandbox and spool; schema,
 //! wording and truncation are decided here.
 
-pub mod pace;
 pub mod report;
 pub mod tail;
 mod tool;

@@ -6,7 +6,7 @@ use crate::{
     print::call_line,
 };
 use pith_protocol::{Content, Event, Message, StopReason, VerdictKind};
-use pith_runtime::{Pith, RunEnd};
+use pith_runtime::{ModelCard, RunEnd, Session};
 use std::io::{self, IsTerminal, Write};
 
 /// Lines of a result that are shown.
@@ -31,7 +31,7 @@ impl DemoFace {
 }
 
 impl Face for DemoFace {
-    fn begin(&mut self, _pith: &Pith) -> io::Result<()> {
+    fn begin(&mut self, _session: &Session, _model: &ModelCard) -> io::Result<()> {
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! What plugins import, one file each, implemented on the instance. Every function says `enter` first.
 
+mod child;
 mod context;
 mod dialog;
 mod log;

@@ -3,16 +3,17 @@
 use crate::{
     convert::refusal,
     folders,
+    imports::child::{Held, Whole},
     instance::Instance,
-    limits::{CHILDREN, PROCESS_KEEP_BYTES, SPAWN_KEEP_BYTES},
+    limits::{CHILDREN, PROCESS_KEEP_BYTES},
     plugin::Facts,
 };
 use pith_bindings::imports::pith::plugin::{
-    process::{self as wit, Command, Exit, Host, HostChild, Output},
+    process::{self as wit, Command, Exit, Host, Output},
     types::{Error, ErrorKind},
 };
 use pith_law::{Capability, ProcessBound, normalise};
-use pith_os::{Chunk, ProcessError, SpoolDir, SpoolFile, find_program};
+use pith_os::{ProcessError, find_program};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ffi::{OsStr, OsString},
@@ -23,18 +24,20 @@ use std::{
     },
     time::Duration,
 };
-use tokio::task::JoinHandle;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinHandle,
+};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Resource;
 
 /// What a plugin may run, found when its grant is read.
-#[derive(Default)]
 pub(crate) struct ProcessAuthority {
     /// None: granted, and not found.
     programs: BTreeMap<String, Option<PathBuf>>,
     variables: BTreeSet<String>,
     environment: Vec<(OsString, OsString)>,
-    alive: Arc<AtomicUsize>,
+    alive: Arc<Semaphore>,
     detached: Mutex<HashMap<PathBuf, Detached>>,
 }
 
@@ -57,7 +60,13 @@ impl ProcessAuthority {
         excluded: &[PathBuf],
     ) -> Self {
         let path = environment.iter().find(|(name, _)| name == "PATH").map_or(OsStr::new(""), |(_, path)| path);
-        let mut authority = Self::default();
+        let mut authority = Self {
+            programs: BTreeMap::new(),
+            variables: BTreeSet::new(),
+            environment: Vec::new(),
+            alive: Arc::new(Semaphore::new(CHILDREN)),
+            detached: Mutex::default(),
+        };
         for grant in grants {
             match grant {
                 Capability::Process(ProcessBound::Program(name)) => {
@@ -97,12 +106,25 @@ impl ProcessAuthority {
         Ok(environment)
     }
 
-    fn one_more(&self) -> Result<Alive, Error> {
-        let one = Alive(self.alive.clone());
-        if self.alive.fetch_add(1, Ordering::Relaxed) >= CHILDREN {
-            return Err(refusal(ErrorKind::Limit, format!("a plugin has at most {CHILDREN} programs running")));
-        }
-        Ok(one)
+    /// A place for one more program. Calls wait for each other's programs to end, their deadline running; a call that has one of its own
+    /// running would wait for itself and is refused.
+    async fn one_more(&self, own: &Arc<AtomicUsize>) -> Result<Alive, Error> {
+        let place = match self.alive.clone().try_acquire_owned() {
+            Ok(place) => Some(place),
+            Err(_) if own.load(Ordering::Relaxed) > 0 => None,
+            Err(_) => self.alive.clone().acquire_owned().await.ok(),
+        };
+        let place = place
+            .ok_or_else(|| refusal(ErrorKind::Limit, format!("a plugin has at most {CHILDREN} programs running")))?;
+        own.fetch_add(1, Ordering::Relaxed);
+        Ok(Alive { _place: place, own: own.clone() })
+    }
+
+    /// Keeps a program that runs on; those that ended are forgotten.
+    pub(super) fn keep_detached(&self, spool: PathBuf, cancel: CancellationToken, task: JoinHandle<()>) {
+        let mut detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
+        detached.retain(|_, one| !one.task.is_finished());
+        detached.insert(spool, Detached { cancel, task });
     }
 
     fn stop_detached(&self, spool: &Path) -> bool {
@@ -126,65 +148,16 @@ impl Drop for ProcessAuthority {
     }
 }
 
-/// One of the children that a plugin may have; given back when it goes.
-struct Alive(Arc<AtomicUsize>);
+/// One of the programs that a plugin may have running; given back when it goes.
+pub(super) struct Alive {
+    _place: OwnedSemaphorePermit,
+    /// How many the call has itself.
+    own: Arc<AtomicUsize>,
+}
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// What a guest's `child` stands for: nothing more, once it was detached. The entry stays, so that its number is nobody else's.
-struct Held(Option<Running>);
-
-struct Running {
-    child: pith_os::Child,
-    whole: Whole,
-    alive: Alive,
-}
-
-/// All that a child said, in its order: in memory while it is short, then in the spool.
-struct Whole {
-    spool: SpoolDir,
-    prefix: String,
-    memory: Vec<u8>,
-    file: Option<SpoolFile>,
-}
-
-impl Whole {
-    fn append(&mut self, bytes: &[u8]) {
-        if self.file.is_none() {
-            if self.memory.len().saturating_add(bytes.len()) <= SPAWN_KEEP_BYTES {
-                self.memory.extend_from_slice(bytes);
-                return;
-            }
-            // Without a file the output itself still reaches the guest.
-            self.file = self.spool.create(&self.prefix).ok();
-            if let Some(file) = &mut self.file {
-                file.append(&self.memory);
-            }
-            self.memory.clear();
-        }
-        if let Some(file) = &mut self.file {
-            file.append(bytes);
-        }
-    }
-
-    fn path(&self) -> Option<String> {
-        self.file.as_ref().map(|file| file.path().to_string_lossy().into_owned())
-    }
-
-    /// The file, made now if there is none.
-    fn into_file(mut self) -> std::io::Result<SpoolFile> {
-        match self.file.take() {
-            Some(file) => Ok(file),
-            None => {
-                let mut file = self.spool.create(&self.prefix)?;
-                file.append(&self.memory);
-                Ok(file)
-            }
-        }
+        self.own.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -230,7 +203,7 @@ fn command_bytes(command: &Command) -> usize {
     args.chain(env).fold(command.stdin.len(), usize::saturating_add)
 }
 
-fn exit(exit: pith_os::Exit, spool: Option<String>) -> Exit {
+pub(super) fn exit(exit: pith_os::Exit, spool: Option<String>) -> Exit {
     Exit {
         code: exit.code,
         signal: exit.signal,
@@ -239,7 +212,7 @@ fn exit(exit: pith_os::Exit, spool: Option<String>) -> Exit {
     }
 }
 
-fn refused(error: &ProcessError) -> Error {
+pub(super) fn refused(error: &ProcessError) -> Error {
     let kind = match error {
         ProcessError::Invalid { .. } => ErrorKind::Invalid,
         ProcessError::Folder { .. } => ErrorKind::NotFound,
@@ -266,7 +239,7 @@ impl Host for Instance {
             Ok(command) => command,
             Err(refused) => return Ok(Err(refused)),
         };
-        let _alive = match self.facts.process.one_more() {
+        let _alive = match self.facts.process.one_more(&self.programs).await {
             Ok(alive) => alive,
             Err(refused) => return Ok(Err(refused)),
         };
@@ -288,7 +261,7 @@ impl Host for Instance {
         };
         // A program whose input was left empty gets /dev/null: many look into a pipe for more. One that was given some is given more.
         command.stdin_open = !command.stdin.is_empty();
-        let alive = match self.facts.process.one_more() {
+        let alive = match self.facts.process.one_more(&self.programs).await {
             Ok(alive) => alive,
             Err(refused) => return Ok(Err(refused)),
         };
@@ -297,93 +270,9 @@ impl Host for Instance {
             Ok(child) => child,
             Err(error) => return Ok(Err(refused(&error))),
         };
-        let whole = Whole { spool: self.facts.spool.clone(), prefix, memory: Vec::new(), file: None };
-        let held = self.table.push(Held(Some(Running { child, whole, alive })))?;
+        let whole = Whole::new(self.facts.spool.clone(), prefix);
+        let held = self.table.push(Held::new(child, whole, alive))?;
         // The bindings' own type is only a name for it: nothing of ours is known to that crate.
         Ok(Ok(Resource::new_own(held.rep())))
-    }
-}
-
-fn detached() -> Error {
-    refusal(ErrorKind::Conflict, "this program was detached")
-}
-
-impl Instance {
-    fn held(&mut self, child: &Resource<wit::Child>) -> wasmtime::Result<&mut Option<Running>> {
-        Ok(&mut self.table.get_mut(&Resource::<Held>::new_borrow(child.rep()))?.0)
-    }
-}
-
-impl HostChild for Instance {
-    async fn next(
-        &mut self,
-        child: Resource<wit::Child>,
-        wait_ms: Option<u32>,
-    ) -> wasmtime::Result<Result<wit::Chunk, Error>> {
-        self.enter(0)?;
-        let Some(running) = self.held(&child)? else { return Ok(Err(detached())) };
-        let wait = wait_ms.map(|ms| Duration::from_millis(ms.into()));
-        Ok(match running.child.next(wait).await {
-            Ok(Chunk::Stdout(bytes)) => {
-                running.whole.append(&bytes);
-                Ok(wit::Chunk::Stdout(bytes))
-            }
-            Ok(Chunk::Stderr(bytes)) => {
-                running.whole.append(&bytes);
-                Ok(wit::Chunk::Stderr(bytes))
-            }
-            Ok(Chunk::Exit(ended)) => Ok(wit::Chunk::Exit(exit(ended, running.whole.path()))),
-            Err(error) => Err(refused(&error)),
-        })
-    }
-
-    async fn write(&mut self, child: Resource<wit::Child>, bytes: Vec<u8>) -> wasmtime::Result<Result<(), Error>> {
-        self.enter(bytes.len())?;
-        let Some(running) = self.held(&child)? else { return Ok(Err(detached())) };
-        Ok(running.child.write(&bytes).map_err(|error| refused(&error)))
-    }
-
-    async fn close_stdin(&mut self, child: Resource<wit::Child>) -> wasmtime::Result<()> {
-        self.enter(0)?;
-        if let Some(running) = self.held(&child)? {
-            running.child.close_stdin();
-        }
-        Ok(())
-    }
-
-    async fn kill(&mut self, child: Resource<wit::Child>) -> wasmtime::Result<()> {
-        self.enter(0)?;
-        if let Some(running) = self.held(&child)? {
-            running.child.kill();
-        }
-        Ok(())
-    }
-
-    async fn detach(&mut self, child: Resource<wit::Child>) -> wasmtime::Result<Result<String, Error>> {
-        self.enter(0)?;
-        let Some(Running { child, whole, alive }) = self.held(&child)?.take() else { return Ok(Err(detached())) };
-        let file = match whole.into_file() {
-            Ok(file) => file,
-            Err(error) => return Ok(Err(refusal(ErrorKind::Internal, format!("no spool: {error}")))),
-        };
-        let path = file.path().to_owned();
-        let cancel = CancellationToken::new();
-        let own = cancel.clone();
-        let task = tokio::spawn(async move {
-            // How it ended is in the spool's end; nobody waits for it.
-            let _ = child.detached(file, own).await;
-            drop(alive);
-        });
-        let mut detached = self.facts.process.detached.lock().unwrap_or_else(PoisonError::into_inner);
-        detached.retain(|_, one| !one.task.is_finished());
-        detached.insert(path.clone(), Detached { cancel, task });
-        Ok(Ok(path.to_string_lossy().into_owned()))
-    }
-
-    async fn drop(&mut self, child: Resource<wit::Child>) -> wasmtime::Result<()> {
-        if let Held(Some(Running { child, .. })) = self.table.delete::<Held>(Resource::new_own(child.rep()))? {
-            child.close().await;
-        }
-        Ok(())
     }
 }
