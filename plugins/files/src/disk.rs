@@ -53,9 +53,9 @@ fn read_back(file: &mut File) -> Option<Vec<u8>> {
         return None;
     }
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).ok()?;
+    Read::take(&mut *file, MAX_EDIT_BYTES + 1).read_to_end(&mut bytes).ok()?;
     io::Seek::rewind(file).ok()?;
-    Some(bytes)
+    (bytes.len() as u64 <= MAX_EDIT_BYTES).then_some(bytes)
 }
 
 /// What became of a replacement.
