@@ -91,7 +91,8 @@ fn the_host_cannot_be_read_by_its_children() {
         json!([{ "calls": [{ "id": "c", "name": "bash", "arguments": { "command": command } }] }, { "text": "done" }]),
     );
     let binary = home.root().join("pith");
-    fs::copy(pith_binary(), &binary).expect("a copy that others may run");
+    // By another program: what this process has open for writing, a child that another test just forks would have open too.
+    assert!(Command::new("cp").arg(pith_binary()).arg(&binary).status().expect("cp").success());
     let mut start;
     if rustix::process::geteuid().is_root() {
         // Root reads everything; so somebody else is asked.

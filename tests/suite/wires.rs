@@ -174,6 +174,27 @@ fn a_wrong_key_gives_a_clear_line() {
 }
 
 #[test]
+fn a_key_that_a_server_sends_back_is_not_shown_or_kept() {
+    for wire in Wire::ALL {
+        let server = Server::start(|request| {
+            let key = request.header("authorization").or(request.header("x-api-key")).unwrap_or_default();
+            let message = format!("Incorrect API key provided: {key}.");
+            Answer::json(
+                401,
+                &json!({ "type": "error", "error": { "message": message, "type": "authentication_error" } }),
+            )
+        });
+        let home = wire.home(&server).with("OPENAI_API_KEY", "canary-key").with("ANTHROPIC_API_KEY", "canary-key");
+        let run = home.pith(&["--model", wire.model(), "-p", "hi"]).exits(1).says("Incorrect API key");
+        let json = home.pith(&["--mode", "json", "--model", wire.model(), "hi"]).exits(1);
+        assert!(!run.stderr.contains("canary") && !json.stdout.contains("canary"), "{run}{json}");
+        let found =
+            std::process::Command::new("grep").args(["-r", "-l", "canary"]).arg(home.root()).output().expect("grep");
+        assert!(found.stdout.is_empty(), "{}", String::from_utf8_lossy(&found.stdout));
+    }
+}
+
+#[test]
 fn what_no_server_answers_is_said_with_its_address() {
     // A port that nobody listens at any more.
     let url = Server::start(|_| Answer::json(200, &json!({}))).url();
