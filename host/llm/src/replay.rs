@@ -1,14 +1,15 @@
 //! The conversation as another model may be sent it: what every wire has to leave out or change. (pi's rules.)
 //!
 //! A message is of the same model where provider, wire and model id are equal. Only then thoughts and proofs go back, and only
-//! then ids of calls stay as they are.
+//! then ids of calls stay as they are, where the wire takes them at all. What a model made up (names, ids) is sent as providers
+//! take it, or one bad word would be refused in every later request.
 
 use pith_core::{ModelCard, ModelRequest};
 use pith_protocol::{AssistantMessage, Content, Message, StopReason, Thinking};
 use serde_json::{Map, Value};
 use std::{
     borrow::Cow,
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
 };
 
 /// Words or a picture.
@@ -26,7 +27,7 @@ pub(crate) enum Said<'a> {
     Thinking(&'a Thinking),
     Call {
         id: Cow<'a, str>,
-        name: &'a str,
+        name: Cow<'a, str>,
         arguments: &'a Map<String, Value>,
     },
 }
@@ -44,14 +45,19 @@ pub(crate) enum Turn<'a> {
     },
 }
 
-/// How a wire wants the ids of other models' calls.
+/// How a wire wants the ids of calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdLaw {
     /// The longest, in bytes.
     pub limit: usize,
     /// A longer one ends with a hash, so that it stays apart from others with the same beginning.
     pub hashed: bool,
+    /// Of the same model's ids all printable ASCII is taken; else letters, digits, `_` and `-`, as of other models' ids.
+    pub printable: bool,
 }
+
+/// The longest name of a tool that providers take.
+const NAME_LIMIT_CHARS: usize = 64;
 
 const NO_IMAGE: &str = "(image omitted: the model does not read images)";
 const NO_TOOL_IMAGE: &str = "(tool image omitted: the model does not read images)";
@@ -59,9 +65,9 @@ const NO_TOOL_IMAGE: &str = "(tool image omitted: the model does not read images
 /// The conversation for a model.
 pub(crate) fn turns<'a>(card: &ModelCard, request: &'a ModelRequest, law: IdLaw) -> Vec<Turn<'a>> {
     let mut turns = Vec::new();
-    // Each open call's id as it is sent; none where its message is left out, so that its result is too.
-    let mut calls: HashMap<&str, Option<Cow<'a, str>>> = HashMap::new();
-    let mut sent_ids: HashSet<Cow<'a, str>> = HashSet::new();
+    // The open calls of each id as they are sent; none where a message is left out, so that its result is too.
+    let mut calls: HashMap<&str, VecDeque<Option<Cow<'a, str>>>> = HashMap::new();
+    let mut ids = Ids::new(law);
     for message in &request.messages {
         match &**message {
             Message::User(user) => {
@@ -73,30 +79,29 @@ pub(crate) fn turns<'a>(card: &ModelCard, request: &'a ModelRequest, law: IdLaw)
             Message::Assistant(assistant) => {
                 let is_left_out = matches!(assistant.stop_reason, StopReason::Error | StopReason::Aborted);
                 let is_same = is_same_model(card, assistant);
+                // A result belongs to the nearest call of its id before it.
+                assistant.tool_calls().for_each(|call| drop(calls.remove(call.id.as_str())));
+                let mut sent = VecDeque::new();
                 for call in assistant.tool_calls() {
-                    let id = if is_same && !call.id.is_empty() {
-                        Cow::Borrowed(call.id.as_str())
-                    } else {
-                        foreign_id(&call.id, law, &sent_ids)
-                    };
-                    if !is_left_out {
-                        sent_ids.insert(id.clone());
-                    }
-                    calls.insert(&call.id, (!is_left_out).then_some(id));
+                    let id = (!is_left_out).then(|| ids.sendable(&call.id, is_same));
+                    sent.extend(id.clone());
+                    calls.entry(&call.id).or_default().push_back(id);
                 }
                 if is_left_out {
                     continue;
                 }
-                let said: Vec<_> = assistant.content.iter().filter_map(|block| said(block, is_same, &calls)).collect();
+                let said: Vec<_> =
+                    assistant.content.iter().filter_map(|block| said(block, is_same, &mut sent)).collect();
                 if !said.is_empty() {
                     turns.push(Turn::Assistant(said));
                 }
             }
             Message::ToolResult(result) => {
-                // A result without its call is an error on every wire.
-                let Some(Some(id)) = calls.get(result.tool_call_id.as_str()) else { continue };
+                // A result without its call is an error on every wire, and so is a second one.
+                let open = calls.get_mut(result.tool_call_id.as_str());
+                let Some(Some(id)) = open.and_then(VecDeque::pop_front) else { continue };
                 let parts = parts(&result.content, card.reads_images, NO_TOOL_IMAGE);
-                turns.push(Turn::Result { id: id.clone(), parts, is_error: result.is_error });
+                turns.push(Turn::Result { id, parts, is_error: result.is_error });
             }
             // The projection holds none of the others.
             _ => {}
@@ -125,7 +130,8 @@ fn parts<'a>(content: &'a [Content], reads_images: bool, placeholder: &'static s
     parts
 }
 
-fn said<'a>(block: &'a Content, is_same: bool, calls: &HashMap<&str, Option<Cow<'a, str>>>) -> Option<Said<'a>> {
+/// A block as it is sent; `ids` are the message's calls' in their order.
+fn said<'a>(block: &'a Content, is_same: bool, ids: &mut VecDeque<Cow<'a, str>>) -> Option<Said<'a>> {
     match block {
         Content::Text(text) => (!text.text.trim().is_empty()).then_some(Said::Text(&text.text)),
         Content::Thinking(thinking) => {
@@ -133,36 +139,71 @@ fn said<'a>(block: &'a Content, is_same: bool, calls: &HashMap<&str, Option<Cow<
             (is_same && counts).then_some(Said::Thinking(thinking))
         }
         Content::ToolCall(call) => {
-            let id = calls.get(call.id.as_str())?.clone()?;
-            Some(Said::Call { id, name: &call.name, arguments: &call.arguments })
+            let id = ids.pop_front()?;
+            Some(Said::Call { id, name: sendable_name(&call.name), arguments: &call.arguments })
         }
         _ => None,
     }
 }
 
-/// An id of another model's call, as this wire takes it.
-fn foreign_id<'a>(id: &'a str, law: IdLaw, sent: &HashSet<Cow<'a, str>>) -> Cow<'a, str> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let fits = !id.is_empty() && id.len() <= law.limit && id.chars().all(is_plain);
-    if fits && !sent.contains(id) {
-        return Cow::Borrowed(id);
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
+/// A name that a model called, as all providers take it. It need not be a tool's: the call was answered long ago.
+fn sendable_name(name: &str) -> Cow<'_, str> {
+    if name.is_empty() {
+        return Cow::Borrowed("unnamed");
     }
-    let mut plain: String = id.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
-    let is_cut = plain.len() > law.limit;
-    plain.truncate(law.limit);
-    if plain.is_empty() || (is_cut && law.hashed) || sent.contains(plain.as_str()) {
-        let mut salt = 0u32;
+    if name.len() <= NAME_LIMIT_CHARS && name.chars().all(is_plain) {
+        return Cow::Borrowed(name);
+    }
+    name.chars().take(NAME_LIMIT_CHARS).map(|c| if is_plain(c) { c } else { '_' }).collect()
+}
+
+/// The ids of calls that are sent: each once.
+struct Ids<'a> {
+    law: IdLaw,
+    sent: HashSet<Cow<'a, str>>,
+    /// Where the search for an id's next stand-in goes on.
+    salts: HashMap<&'a str, u32>,
+}
+
+impl<'a> Ids<'a> {
+    fn new(law: IdLaw) -> Self {
+        Self { law, sent: HashSet::new(), salts: HashMap::new() }
+    }
+
+    /// An id of a call as the wire takes it, unlike all before.
+    fn sendable(&mut self, id: &'a str, is_same: bool) -> Cow<'a, str> {
+        let law = self.law;
+        let is_taken = |c: char| is_plain(c) || (is_same && law.printable && c.is_ascii_graphic());
+        let fits = !id.is_empty() && id.len() <= law.limit && id.chars().all(is_taken);
+        if fits && self.sent.insert(Cow::Borrowed(id)) {
+            return Cow::Borrowed(id);
+        }
+        // One character more than the limit tells that there were more.
+        let start = id.chars().take(law.limit + 1).map(|c| if is_plain(c) { c } else { '_' });
+        let mut plain: String = start.collect();
+        let is_cut = plain.len() > law.limit;
+        plain.truncate(law.limit);
+        let needs_hash = plain.is_empty() || (is_cut && law.hashed);
+        if !needs_hash && self.sent.insert(Cow::Owned(plain.clone())) {
+            return Cow::Owned(plain);
+        }
+        plain.truncate(law.limit - 9);
+        if plain.is_empty() {
+            "call".clone_into(&mut plain);
+        }
+        let salt = self.salts.entry(id).or_default();
         loop {
-            let hash = fnv1a(id, salt);
-            plain.truncate(law.limit - 9);
-            let candidate = format!("{}_{hash:08x}", if plain.is_empty() { "call" } else { &plain });
-            if !sent.contains(candidate.as_str()) {
+            let candidate = format!("{plain}_{:08x}", fnv1a(id, *salt));
+            *salt = salt.wrapping_add(1);
+            if self.sent.insert(Cow::Owned(candidate.clone())) {
                 return Cow::Owned(candidate);
             }
-            salt = salt.wrapping_add(1);
         }
     }
-    Cow::Owned(plain)
 }
 
 /// 32 bits of FNV-1a: the same in every version, so that requests stay the same for the provider's cache.
@@ -182,7 +223,7 @@ pub(crate) fn estimated_tokens(request: &ModelRequest) -> u64 {
                     thinking.thinking.len().max(thinking.thinking_signature.as_ref().map_or(0, String::len))
                 }
                 Content::Image(_) => 4_800,
-                Content::ToolCall(call) => call.name.len() + json_bytes(&call.arguments),
+                Content::ToolCall(call) => call.name.len().min(NAME_LIMIT_CHARS) + json_bytes(&call.arguments),
                 Content::Unknown => 0,
             })
             .sum()
@@ -236,21 +277,42 @@ pub(crate) fn fitted_output(card: &ModelCard, request: &ModelRequest) -> u64 {
 mod tests {
     use super::*;
 
-    const ANTHROPIC: IdLaw = IdLaw { limit: 64, hashed: false };
-    const OPENAI: IdLaw = IdLaw { limit: 40, hashed: true };
+    const ANTHROPIC: IdLaw = IdLaw { limit: 64, hashed: false, printable: false };
+    const OPENAI: IdLaw = IdLaw { limit: 40, hashed: true, printable: true };
+
+    fn sent(law: IdLaw, is_same: bool, ids: &[&str]) -> Vec<String> {
+        let mut laws = Ids::new(law);
+        ids.iter().map(|id| laws.sendable(id, is_same).into_owned()).collect()
+    }
 
     #[test]
     fn foreign_ids_fit_and_stay_apart() {
-        let none = HashSet::new();
-        assert_eq!(foreign_id("toolu_01", OPENAI, &none), "toolu_01");
-        assert_eq!(foreign_id("functions.read:0", ANTHROPIC, &none), "functions_read_0");
-        assert_eq!(foreign_id("call_1|fc_2", OPENAI, &none), "call_1_fc_2");
-        assert_eq!(foreign_id(&"x".repeat(70), ANTHROPIC, &none), "x".repeat(64));
-        let long = |end: &str| foreign_id(&format!("{}{end}", "x".repeat(50)), OPENAI, &HashSet::new()).into_owned();
+        let one = |law, id: &str| sent(law, false, &[id]).remove(0);
+        assert_eq!(one(OPENAI, "toolu_01"), "toolu_01");
+        assert_eq!(one(ANTHROPIC, "functions.read:0"), "functions_read_0");
+        assert_eq!(one(OPENAI, "call_1|fc_2"), "call_1_fc_2");
+        assert_eq!(one(ANTHROPIC, &"x".repeat(70)), "x".repeat(64));
+        let long = |end: &str| one(OPENAI, &format!("{}{end}", "x".repeat(50)));
         assert_eq!(long("a").len(), 40);
         assert_ne!(long("a"), long("b"));
-        assert!(!foreign_id("", ANTHROPIC, &none).is_empty());
-        let sent = HashSet::from([Cow::Borrowed("a_b")]);
-        assert_ne!(foreign_id("a.b", ANTHROPIC, &sent), "a_b");
+        assert!(!one(ANTHROPIC, "").is_empty());
+        assert_ne!(sent(ANTHROPIC, false, &["a_b", "a.b"])[1], "a_b");
+    }
+
+    #[test]
+    fn the_same_models_ids_stay_where_the_wire_takes_them() {
+        let bad = ["functions.read:0", "a b", "\u{1b}[31m", "é", "", "x"];
+        assert_eq!(sent(OPENAI, true, &bad)[..4], ["functions.read:0", "a_b", "__31m", "_"]);
+        assert_eq!(sent(ANTHROPIC, true, &bad)[..4], ["functions_read_0", "a_b", "__31m", "_"]);
+        for law in [ANTHROPIC, OPENAI] {
+            let long = ["y".repeat(100_000), "é".repeat(100), "y".repeat(99_999)];
+            let mut all: Vec<&str> = bad.iter().copied().chain(long.iter().map(String::as_str)).collect();
+            all.extend_from_within(..);
+            let ids = sent(law, true, &all);
+            let fits = |id: &String| (1..=law.limit).contains(&id.len()) && id.chars().all(|c| c.is_ascii_graphic());
+            assert!(ids.iter().all(fits), "{ids:?}");
+            assert_eq!(ids.iter().collect::<HashSet<_>>().len(), all.len(), "{ids:?}");
+            assert_eq!(ids, sent(law, true, &all), "the same in every request");
+        }
     }
 }

@@ -388,3 +388,55 @@ fn pictures_alone_are_announced() {
     );
     assert_eq!(blind[2]["content"], json!("(tool image omitted: the model does not read images)"));
 }
+
+/// What a model made up stands in the session as it came; sent as it came, it would be refused in every later request.
+#[test]
+fn names_and_ids_that_no_provider_takes_are_sent_as_ones_that_it_takes() {
+    let long = "x".repeat(100_000);
+    let names = ["read", "\u{1b}[31mrm -rf", "a b", "Grüße", "mcp.server:tool", "", &long, "a b"];
+    let ids = ["c1", "\u{1b}]0;x", "c 2", "é", "c.1", &long, "c1", "c1"];
+    let expect = ["read", "__31mrm_-rf", "a_b", "Gr__e", "mcp_server_tool", "unnamed", &"x".repeat(64), "a_b"];
+    for (target, id_limit) in [(claude(), 64), (gpt("gpt-5"), 40), (local(), 40)] {
+        let calls = names.iter().zip(ids).map(|(name, id)| call(id, name, json!({}))).collect();
+        let mut conversation = vec![user(vec![Content::text("x")]), said_by(&target, calls)];
+        conversation.extend((0..ids.len()).map(|at| result(ids[at], vec![Content::text(format!("r{at}"))], false)));
+        // No call is left that this could belong to.
+        conversation.push(result("c1", vec![Content::text("twice")], false));
+        let sent = messages(&target, conversation);
+        let is_anthropic = target.card.api == "anthropic-messages";
+        let (calls, results, name, id, answers) = if is_anthropic {
+            (
+                sent[1]["content"].as_array().unwrap().clone(),
+                sent[2]["content"].as_array().unwrap().clone(),
+                "/name",
+                "/id",
+                "/tool_use_id",
+            )
+        } else {
+            (
+                sent[1]["tool_calls"].as_array().unwrap().clone(),
+                sent[2..].to_vec(),
+                "/function/name",
+                "/id",
+                "/tool_call_id",
+            )
+        };
+        let texts = |values: &[Value], at: &str| -> Vec<String> {
+            values.iter().map(|value| value.pointer(at).unwrap().as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(texts(&calls, name), expect);
+        let sent_ids = texts(&calls, id);
+        assert_eq!(sent_ids, texts(&results, answers), "each result names its call, in their order");
+        assert_eq!(texts(&results, if is_anthropic { "/content/0/text" } else { "/content" })[7], "r7");
+        let mut unique = sent_ids.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), ids.len(), "{sent_ids:?}");
+        for id in &sent_ids {
+            assert!((1..=id_limit).contains(&id.len()) && id.chars().all(|c| c.is_ascii_graphic()), "{id:?}");
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            assert!(!is_anthropic || id.chars().all(is_plain), "{id:?}");
+        }
+        assert_eq!((sent_ids[0].as_str(), sent_ids[4].as_str()), ("c1", if is_anthropic { "c_1" } else { "c.1" }));
+    }
+}

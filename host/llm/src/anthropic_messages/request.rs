@@ -8,7 +8,7 @@ use pith_core::ModelRequest;
 use pith_protocol::{ThinkingLevel, ToolDeclaration};
 use serde_json::{Map, Value, json};
 
-const IDS: IdLaw = IdLaw { limit: 64, hashed: false };
+const IDS: IdLaw = IdLaw { limit: 64, hashed: false, printable: false };
 
 /// The least budget for thoughts that the provider takes, in tokens; also what is kept for the answer.
 const LEAST_TOKENS: u64 = 1_024;

@@ -9,7 +9,7 @@ use pith_core::ModelRequest;
 use pith_protocol::ToolDeclaration;
 use serde_json::{Map, Value, json};
 
-const IDS: IdLaw = IdLaw { limit: 40, hashed: true };
+const IDS: IdLaw = IdLaw { limit: 40, hashed: true, printable: true };
 
 /// The longest cache key that the provider takes, in characters.
 const CACHE_KEY_LIMIT_CHARS: usize = 64;
