@@ -1,7 +1,7 @@
 //! Speech: providers, their wire formats, streaming, error classification, the model table.
 //!
-//! Each wire is two pure halves: a function from a request to a body, and a fold from the stream's events to the reply's. `provider`
-//! joins them to `http`. `replay` holds what every wire leaves out of a conversation that another model wrote. No environment is
+//! Each wire is two pure halves: a function from a request to a body, and a fold from the stream's events to the reply's (`fold` is
+//! what both folds share). `provider` joins them to `http`. `replay` holds what every wire leaves out of a conversation that another model wrote. No environment is
 //! read here: keys and base URLs come as values (only `SSL_CERT_FILE`, `SSL_CERT_DIR` and the proxies' variables are read, by the
 //! crates that own them).
 
@@ -9,8 +9,10 @@ mod anthropic_messages;
 mod endpoint;
 mod errors;
 mod failure_kind;
+mod fold;
 mod http;
 mod models;
+mod nesting;
 mod openai_completions;
 mod provider;
 mod replay;

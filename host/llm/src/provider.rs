@@ -4,6 +4,7 @@ use crate::{
     Client, Endpoint, LlmError, ReplyStart, SseEvent, SseParser, StreamEnd, Target, Wire,
     anthropic_messages::{self, MessagesFold, messages_body},
     errors::Trouble,
+    fold::{Fold, WireState},
     http::{self, REPLY_LIMIT_BYTES},
     openai_completions::{CompletionsFold, completions_body},
 };
@@ -78,7 +79,7 @@ impl Model for RemoteModel {
     fn ask(&self, request: ModelRequest, cancel: CancellationToken) -> BoxStream<'static, ModelEvent> {
         let start = ReplyStart::new(&self.target.card, self.target.prices, &request);
         let mut headers = HeaderMap::new();
-        let (body, fold) = match self.endpoint.wire() {
+        let (body, fold): (_, Box<Fold<dyn WireState + Send>>) = match self.endpoint.wire() {
             Wire::AnthropicMessages => {
                 let body = messages_body(&self.target, &request);
                 if anthropic_messages::wants_interleaved_thinking(&body) {
@@ -87,10 +88,10 @@ impl Model for RemoteModel {
                         HeaderValue::from_static("interleaved-thinking-2025-05-14"),
                     );
                 }
-                (body, Fold::Messages(MessagesFold::new(start)))
+                (body, Box::new(MessagesFold::new(start)))
             }
             Wire::OpenAiCompletions => {
-                (completions_body(&self.target, &request), Fold::Completions(CompletionsFold::new(start)))
+                (completions_body(&self.target, &request), Box::new(CompletionsFold::new(start)))
             }
         };
         drop(request);
@@ -112,7 +113,7 @@ struct Exchange {
     endpoint: Endpoint,
     cancel: CancellationToken,
     phase: Phase,
-    fold: Fold,
+    fold: Box<Fold<dyn WireState + Send>>,
     ready: VecDeque<ModelEvent>,
 }
 
@@ -120,34 +121,6 @@ enum Phase {
     Unsent(HeaderMap, Vec<u8>),
     Reading { response: Response, parser: SseParser, read_bytes: usize },
     Over,
-}
-
-enum Fold {
-    Messages(MessagesFold),
-    Completions(CompletionsFold),
-}
-
-impl Fold {
-    fn push(&mut self, event: &SseEvent) -> Vec<ModelEvent> {
-        match self {
-            Self::Messages(fold) => fold.push(event),
-            Self::Completions(fold) => fold.push(event),
-        }
-    }
-
-    fn finish(&mut self, end: StreamEnd) -> Vec<ModelEvent> {
-        match self {
-            Self::Messages(fold) => fold.finish(end),
-            Self::Completions(fold) => fold.finish(end),
-        }
-    }
-
-    fn break_off(&mut self, trouble: Trouble) -> Vec<ModelEvent> {
-        match self {
-            Self::Messages(fold) => fold.break_off(trouble),
-            Self::Completions(fold) => fold.break_off(trouble),
-        }
-    }
 }
 
 impl Exchange {

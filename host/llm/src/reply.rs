@@ -1,6 +1,6 @@
 //! A reply as it grows: blocks, their events, and the message that they end as. Both wires and the scripted provider build on it.
 
-use crate::{Prices, errors::Trouble};
+use crate::{Prices, errors::Trouble, nesting::Nesting};
 use pith_core::{FailureKind, ModelCard, ModelEvent, ModelRequest};
 use pith_protocol::{
     AssistantMessage, Content, Delta, Message, StopReason, Text, Thinking, ThinkingLevel, ToolCall, Usage,
@@ -71,6 +71,9 @@ struct Call {
     given_id: String,
     name: String,
     arguments: String,
+    nesting: Nesting,
+    /// Whether arguments that `nesting` calls whole are JSON: parsed when that is first asked, and only blanks can follow.
+    is_json: Option<bool>,
     /// Ours, once the call was announced; the start waits for id and name.
     id: Option<String>,
     /// No name ever came.
@@ -90,6 +93,8 @@ struct Slot {
 pub(crate) struct Reply {
     start: ReplyStart,
     slots: Vec<Slot>,
+    /// The first place that no fresh beginning replaced.
+    live_from: Place,
     usage: Usage,
     response_id: Option<String>,
     events: Vec<ModelEvent>,
@@ -102,6 +107,7 @@ impl Reply {
         Self {
             start,
             slots: Vec::new(),
+            live_from: 0,
             usage: Usage::default(),
             response_id: None,
             events: Vec::new(),
@@ -189,6 +195,7 @@ impl Reply {
             }
             Block::Call(call) => {
                 call.arguments.push_str(piece);
+                call.nesting.push(piece);
                 if call.id.is_none() {
                     return;
                 }
@@ -227,10 +234,12 @@ impl Reply {
         }
     }
 
-    /// Whether a call's arguments are a whole object. Reads all of them: not for every piece.
-    pub fn has_whole_arguments(&self, place: Place) -> bool {
-        match self.slots.get(place).map(|slot| &slot.block) {
-            Some(Block::Call(call)) => call.arguments.ends_with('}') && call.parsed().is_ok(),
+    /// Whether a call's arguments are a whole object. Parses them once at most, so that it may be asked for every piece.
+    pub fn has_whole_arguments(&mut self, place: Place) -> bool {
+        match self.slots.get_mut(place).map(|slot| &mut slot.block) {
+            Some(Block::Call(call)) if call.nesting.is_whole() => {
+                *call.is_json.get_or_insert_with(|| parsed(&call.arguments).is_ok())
+            }
             _ => false,
         }
     }
@@ -286,7 +295,7 @@ impl Reply {
     }
 
     fn end_all(&mut self) {
-        for place in 0..self.slots.len() {
+        for place in self.live_from..self.slots.len() {
             self.end(place);
         }
     }
@@ -294,7 +303,8 @@ impl Reply {
     /// The provider began its reply afresh: what came until now does not count.
     pub fn restart(&mut self) {
         self.end_all();
-        self.slots.iter_mut().for_each(|slot| slot.dropped = true);
+        self.slots.iter_mut().skip(self.live_from).for_each(|slot| slot.dropped = true);
+        self.live_from = self.slots.len();
     }
 
     pub fn has_calls(&self) -> bool {
@@ -386,7 +396,7 @@ impl Block {
 
 impl Call {
     fn finished(&self) -> ToolCall {
-        let (arguments, arguments_error) = match self.parsed() {
+        let (arguments, arguments_error) = match parsed(&self.arguments) {
             _ if self.is_unnamed => (Map::new(), Some("the call names no tool".to_owned())),
             Ok(arguments) => (arguments, None),
             Err(reason) => (Map::new(), Some(reason)),
@@ -400,20 +410,20 @@ impl Call {
             arguments_text: (!self.arguments.is_empty()).then(|| self.arguments.as_str().into()),
         }
     }
+}
 
-    /// Strictly a JSON object, never a repaired part of one; nothing at all is an empty object.
-    fn parsed(&self) -> Result<Map<String, Value>, String> {
-        if self.arguments.trim().is_empty() {
-            return Ok(Map::new());
-        }
-        match serde_json::from_str::<Value>(&self.arguments) {
-            Ok(Value::Object(arguments)) => Ok(arguments),
-            Ok(_) => Err("the arguments are not a JSON object; send an object".to_owned()),
-            Err(error) if error.is_eof() => Err(format!(
-                "the arguments were cut after {} bytes: they are not whole JSON; send them again, whole",
-                self.arguments.len()
-            )),
-            Err(error) => Err(format!("the arguments are not valid JSON: {error}")),
-        }
+/// Strictly a JSON object, never a repaired part of one; nothing at all is an empty object.
+fn parsed(arguments: &str) -> Result<Map<String, Value>, String> {
+    if arguments.trim().is_empty() {
+        return Ok(Map::new());
+    }
+    match serde_json::from_str::<Value>(arguments) {
+        Ok(Value::Object(arguments)) => Ok(arguments),
+        Ok(_) => Err("the arguments are not a JSON object; send an object".to_owned()),
+        Err(error) if error.is_eof() => Err(format!(
+            "the arguments were cut after {} bytes: they are not whole JSON; send them again, whole",
+            arguments.len()
+        )),
+        Err(error) => Err(format!("the arguments are not valid JSON: {error}")),
     }
 }

@@ -318,6 +318,21 @@ fn calls_however_they_are_numbered() {
         &[fragment(Some(0), None, Some("x"), "{\"n\":1}"), fragment(Some(0), Some(""), Some("x"), "{\"n\":2}")],
         &[("", "x", json!({"n": 1})), ("", "x", json!({"n": 2}))],
     );
+    // The same, with a line's end after each.
+    check(
+        &[fragment(Some(0), None, Some("x"), "{\"n\":1}\n"), fragment(Some(0), None, Some("x"), "{\"n\":2}\n")],
+        &[("", "x", json!({"n": 1})), ("", "x", json!({"n": 2}))],
+    );
+    // Interleaved by their ids alone.
+    check(
+        &[
+            fragment(None, Some("a"), Some("x"), "{\"n\""),
+            fragment(None, Some("b"), Some("y"), "{\"n\""),
+            fragment(None, Some("a"), None, ":1}"),
+            fragment(None, Some("b"), None, ":2}"),
+        ],
+        &[("a", "x", json!({"n": 1})), ("b", "y", json!({"n": 2}))],
+    );
     // The same id twice: the second gets another.
     check(
         &[fragment(Some(0), Some("a"), Some("x"), "{}"), fragment(Some(1), Some("a"), Some("x"), "{}")],

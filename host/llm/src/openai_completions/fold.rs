@@ -6,126 +6,102 @@
 
 use super::THINKING_FIELDS;
 use crate::{
-    SseEvent, StreamEnd,
     errors::{self, Trouble},
-    reply::{BLOCK_LIMIT, Place, Reply, ReplyStart},
-    wire_json::{count, parse_event, text},
+    fold::{Fold, WireState},
+    reply::{Place, Reply},
+    wire_json::{count, text},
 };
-use pith_core::{FailureKind, ModelEvent};
+use pith_core::FailureKind;
 use pith_protocol::{StopReason, Usage};
 use serde_json::Value;
 use std::collections::HashMap;
 
+/// The fold of a stream of chat chunks.
+pub type CompletionsFold = Fold<Completions>;
+
 /// The state between two events.
-#[derive(Debug)]
-pub struct CompletionsFold {
-    reply: Reply,
+#[derive(Debug, Default)]
+pub struct Completions {
     text: Option<Place>,
     thinking: Option<Place>,
     /// The newest call under each index.
     calls: HashMap<u64, Place>,
+    /// The newest call of each id.
+    ids: HashMap<String, Place>,
     last_call: Option<Place>,
     refusal: String,
     finish_reason: Option<String>,
 }
 
-impl CompletionsFold {
-    /// The state before the first event.
-    pub fn new(start: ReplyStart) -> Self {
-        Self {
-            reply: Reply::new(start),
-            text: None,
-            thinking: None,
-            calls: HashMap::new(),
-            last_call: None,
-            refusal: String::new(),
-            finish_reason: None,
-        }
-    }
-
-    /// Takes one event. After `ModelEvent::Done` nothing comes any more.
-    pub fn push(&mut self, event: &SseEvent) -> Vec<ModelEvent> {
-        if !self.reply.is_done() {
-            self.take(event);
-        }
-        self.reply.take_events()
-    }
-
-    /// The stream is over; gives `ModelEvent::Done`, unless it was given.
-    pub fn finish(&mut self, end: StreamEnd) -> Vec<ModelEvent> {
-        match end {
-            _ if self.reply.is_done() => {}
-            StreamEnd::Cancelled => self.reply.abort(),
-            // Some servers close without [DONE]; all that matters was said.
-            StreamEnd::Closed if self.finish_reason.is_some() => self.complete(),
-            StreamEnd::Closed => self.reply.fail_early(),
-        }
-        self.reply.take_events()
-    }
-
-    /// The stream broke off; gives `ModelEvent::Done`, unless it was given.
-    pub(crate) fn break_off(&mut self, trouble: Trouble) -> Vec<ModelEvent> {
-        match &self.finish_reason {
-            _ if self.reply.is_done() => {}
-            Some(_) => self.complete(),
-            None => self.reply.fail(trouble, None),
-        }
-        self.reply.take_events()
-    }
-
-    fn take(&mut self, event: &SseEvent) {
-        let data = event.data.trim();
-        if data == "[DONE]" {
-            return self.complete();
-        }
-        if data.is_empty() {
-            return;
-        }
-        let chunk = match parse_event(data) {
-            Ok(chunk) => chunk,
-            Err(_) if event.name == "error" => {
-                let trouble = errors::of_event_text(data);
-                return self.reply.fail(trouble, self.finish_reason.as_deref());
-            }
-            Err(error) => {
-                let message = format!("the provider sent an event that is not JSON: {error}");
-                return self.reply.fail(Trouble::new(FailureKind::Unavailable, message), None);
-            }
-        };
-        let failed = errors::in_event(&chunk).or_else(|| (event.name == "error").then(|| errors::of_event(&chunk)));
+impl WireState for Completions {
+    fn take(&mut self, reply: &mut Reply, name: &str, chunk: &Value) {
+        let failed = errors::in_event(chunk).or_else(|| (name == "error").then(|| errors::of_event(chunk)));
         if let Some(trouble) = failed {
-            return self.reply.fail(trouble, Some("error"));
+            return reply.fail(trouble, Some("error"));
         }
-        self.reply.set_response_id(text(&chunk, "id"));
+        reply.set_response_id(text(chunk, "id"));
         let choices = chunk.get("choices").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         if let Some(choice) = choices.iter().find(|choice| count(choice, "/index").unwrap_or(0) == 0) {
-            self.reply.started();
-            self.take_choice(choice);
+            reply.started();
+            self.take_choice(reply, choice);
         }
         let usage = [chunk.get("usage"), chunk.pointer("/choices/0/usage"), chunk.pointer("/x_groq/usage")];
         if let Some(usage) = usage.into_iter().flatten().find(|usage| usage.is_object()) {
-            self.reply.set_usage(usage_of(usage));
-        }
-        if self.reply.is_overfull() {
-            let message = format!("the reply has more than {BLOCK_LIMIT} blocks");
-            self.reply.fail(Trouble::new(FailureKind::Other, message), None);
+            reply.set_usage(usage_of(usage));
         }
     }
 
-    fn take_choice(&mut self, choice: &Value) {
+    fn take_mark(&mut self, reply: &mut Reply) {
+        self.complete(reply);
+    }
+
+    fn said_its_end(&self) -> Option<&str> {
+        self.finish_reason.as_deref()
+    }
+
+    fn complete(&mut self, reply: &mut Reply) {
+        let raw = self.finish_reason.take();
+        let has_calls = reply.has_calls();
+        let raw = raw.as_deref();
+        let refuse = |message: String| Trouble::new(FailureKind::Refused, message);
+        if !self.refusal.is_empty() {
+            let message = format!("the model refused: {}", errors::one_line(&self.refusal));
+            return reply.fail(refuse(message), raw);
+        }
+        match raw {
+            Some("length" | "max_tokens") => reply.finish(StopReason::Length, raw),
+            Some("content_filter") => {
+                reply.fail(refuse("the provider's content filter stopped the reply (content_filter)".to_owned()), raw);
+            }
+            Some(reason @ ("error" | "network_error")) => {
+                let message = format!("the provider failed in mid-reply ({reason})");
+                reply.fail(Trouble::new(FailureKind::Unavailable, message), raw);
+            }
+            _ if has_calls => reply.finish(StopReason::ToolUse, raw),
+            _ => reply.finish(StopReason::Stop, raw),
+        }
+    }
+}
+
+impl Completions {
+    fn take_choice(&mut self, reply: &mut Reply, choice: &Value) {
         if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
             let thought = THINKING_FIELDS.iter().find(|field| !text(delta, field).is_empty());
             if let Some(field) = thought {
-                self.think(text(delta, field), Some(field));
+                self.think(reply, text(delta, field), Some(field));
             }
             match delta.get("content") {
-                Some(Value::String(words)) => self.say(words),
-                Some(Value::Array(parts)) => parts.iter().for_each(|part| self.take_part(part)),
+                Some(Value::String(words)) => self.say(reply, words),
+                Some(Value::Array(parts)) => parts.iter().for_each(|part| self.take_part(reply, part)),
                 _ => {}
             }
             self.refusal.push_str(text(delta, "refusal"));
             for call in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
-                self.take_call(call);
+                // The rest of the event is not wanted either.
+                if reply.is_overfull() {
+                    return;
+                }
+                self.take_call(reply, call);
             }
         }
         if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str).filter(|reason| !reason.is_empty()) {
@@ -134,33 +110,33 @@ impl CompletionsFold {
     }
 
     /// Content as a list: `{type: text, text}` and Mistral's `{type: thinking, thinking: [{type: text, text}]}`.
-    fn take_part(&mut self, part: &Value) {
+    fn take_part(&mut self, reply: &mut Reply, part: &Value) {
         match text(part, "type") {
             "thinking" => match part.get("thinking") {
-                Some(Value::Array(parts)) => parts.iter().for_each(|part| self.think(text(part, "text"), None)),
-                Some(Value::String(words)) => self.think(words, None),
+                Some(Value::Array(parts)) => parts.iter().for_each(|part| self.think(reply, text(part, "text"), None)),
+                Some(Value::String(words)) => self.think(reply, words, None),
                 _ => {}
             },
-            _ => self.say(text(part, "text")),
+            _ => self.say(reply, text(part, "text")),
         }
     }
 
-    fn say(&mut self, words: &str) {
+    fn say(&mut self, reply: &mut Reply, words: &str) {
         if !words.is_empty() {
-            let place = *self.text.get_or_insert_with(|| self.reply.begin_text());
-            self.reply.push(place, words);
+            let place = *self.text.get_or_insert_with(|| reply.begin_text());
+            reply.push(place, words);
         }
     }
 
-    fn think(&mut self, words: &str, field: Option<&str>) {
+    fn think(&mut self, reply: &mut Reply, words: &str, field: Option<&str>) {
         if !words.is_empty() {
             let signature = || field.map(str::to_owned);
-            let place = *self.thinking.get_or_insert_with(|| self.reply.begin_thinking(signature(), false));
-            self.reply.push(place, words);
+            let place = *self.thinking.get_or_insert_with(|| reply.begin_thinking(signature(), false));
+            reply.push(place, words);
         }
     }
 
-    fn take_call(&mut self, fragment: &Value) {
+    fn take_call(&mut self, reply: &mut Reply, fragment: &Value) {
         let function = fragment.get("function").unwrap_or(&Value::Null);
         let (id, name) = (text(fragment, "id"), text(function, "name"));
         let whole;
@@ -176,24 +152,28 @@ impl CompletionsFold {
         let index = count(fragment, "/index");
         let open = match index {
             Some(index) => self.calls.get(&index).copied(),
-            None if !id.is_empty() => self.call_with_id(id).or(self.last_call),
+            None if !id.is_empty() => self.ids.get(id).copied().or(self.last_call),
             None => self.last_call,
         };
-        let place = match open.filter(|place| !self.begins_another(*place, index.is_some(), id, name, arguments)) {
-            Some(place) => place,
-            None => self.reply.begin_call(),
-        };
+        let place =
+            match open.filter(|place| !Self::begins_another(reply, *place, index.is_some(), id, name, arguments)) {
+                Some(place) => place,
+                None => reply.begin_call(),
+            };
         if let Some(index) = index {
             self.calls.insert(index, place);
         }
         self.last_call = Some(place);
-        self.reply.name_call(place, id, name);
-        self.reply.push(place, arguments);
+        if !id.is_empty() && reply.call_so_far(place).0.is_empty() {
+            self.ids.insert(id.to_owned(), place);
+        }
+        reply.name_call(place, id, name);
+        reply.push(place, arguments);
     }
 
     /// Whether a fragment for an open call is the first of another call.
-    fn begins_another(&self, place: Place, has_index: bool, id: &str, name: &str, arguments: &str) -> bool {
-        let (open_id, open_name) = self.reply.call_so_far(place);
+    fn begins_another(reply: &mut Reply, place: Place, has_index: bool, id: &str, name: &str, arguments: &str) -> bool {
+        let (open_id, open_name) = reply.call_so_far(place);
         if !id.is_empty() && !open_id.is_empty() && id != open_id {
             // Under an index, an id alone may be one that changes from piece to piece.
             return !has_index || !name.is_empty();
@@ -203,36 +183,7 @@ impl CompletionsFold {
             && !name.is_empty()
             && !open_name.is_empty()
             && !arguments.is_empty()
-            && self.reply.has_whole_arguments(place)
-    }
-
-    fn call_with_id(&self, id: &str) -> Option<Place> {
-        let last = self.last_call?;
-        (0..=last).rev().find(|place| self.reply.call_so_far(*place).0 == id)
-    }
-
-    fn complete(&mut self) {
-        let raw = self.finish_reason.take();
-        let has_calls = self.reply.has_calls();
-        let raw = raw.as_deref();
-        let refuse = |message: String| Trouble::new(FailureKind::Refused, message);
-        if !self.refusal.is_empty() {
-            let message = format!("the model refused: {}", errors::one_line(&self.refusal));
-            return self.reply.fail(refuse(message), raw);
-        }
-        match raw {
-            Some("length" | "max_tokens") => self.reply.finish(StopReason::Length, raw),
-            Some("content_filter") => {
-                self.reply
-                    .fail(refuse("the provider's content filter stopped the reply (content_filter)".to_owned()), raw);
-            }
-            Some(reason @ ("error" | "network_error")) => {
-                let message = format!("the provider failed in mid-reply ({reason})");
-                self.reply.fail(Trouble::new(FailureKind::Unavailable, message), raw);
-            }
-            _ if has_calls => self.reply.finish(StopReason::ToolUse, raw),
-            _ => self.reply.finish(StopReason::Stop, raw),
-        }
+            && reply.has_whole_arguments(place)
     }
 }
 
