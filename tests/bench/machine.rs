@@ -19,16 +19,21 @@ pub fn heading(plan: &Plan) -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let memory: f64 = field("/proc/meminfo", "MemTotal").trim_end_matches(" kB").parse().unwrap_or(0.0);
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or_default();
+    let disturbed = if load.parse().unwrap_or(0.0) >= 1.0 {
+        " (other work ran beside it: compare within this run, not with other days)"
+    } else {
+        ""
+    };
     format!(
         "# First figures\n\nWhat the next work has to beat. Written by `pith-bench`; every number was measured in this one run.\n\n\
-         - {date}; {cores} cores ({cpu}), {memory:.0} GiB of memory, Linux {kernel}; load before the run {load}\n\
+         - {date}; {cores} cores ({cpu}), {memory:.0} GiB of memory, Linux {kernel}; load before the run {load}{disturbed}\n\
          - release profile of the workspace (no LTO, 16 codegen units, overflow checks), {rustc}\n\
          - medians of {rounds} rounds ({slow} where a round takes a second), all parts interleaved; p90 in brackets\n",
         date = said("date", &["-u", "+%Y-%m-%d"]),
         cpu = field("/proc/cpuinfo", "model name\t"),
         memory = memory / 1024.0 / 1024.0,
         kernel = said("uname", &["-r"]).split('-').next().unwrap_or_default(),
-        load = load.split(' ').next().unwrap_or_default(),
         rustc = said("rustc", &["--version"]).split(" (").next().unwrap_or_default(),
         rounds = plan.rounds,
         slow = plan.slow_rounds,
