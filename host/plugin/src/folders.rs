@@ -15,11 +15,12 @@ use std::{
 pub struct Places {
     /// The working folder.
     pub workspace: PathBuf,
-    /// Where long outputs of the session lie; always taken from `HostConfig::spool`.
+    /// Where long outputs of the session lie; always taken from `HostConfig::spool`. Grants of it are left out where it is not there.
     pub spool: PathBuf,
-    /// Each plugin's own folder is in here, under its name.
+    /// Each plugin's own folder is in here, under its name. Empty: there is none. Grants of a folder that cannot be made are left out.
     pub plugin_data: PathBuf,
-    /// Each plugin's temporary folder is in here, under its name. Made fresh by the caller for each start.
+    /// Each plugin's temporary folder is in here, under its name. Made fresh by the caller for each start. Empty: there is none. Grants
+    /// of a folder that cannot be made are left out.
     pub temp: PathBuf,
     /// The folders of skills.
     pub skills: Vec<PathBuf>,
@@ -63,7 +64,8 @@ pub(crate) struct GrantedFolder {
     pub handle: File,
 }
 
-/// All folders that a plugin's grants name.
+/// All folders that a plugin's grants name. Pith's own that cannot be made are left out, which costs a plugin less than its tools: the
+/// caller made their places, and tells the user.
 pub(crate) fn granted_folders(plugin: &str, grants: &[Capability], places: &Places) -> Result<Folders, LoadError> {
     let mut folders = Folders::default();
     for grant in grants {
@@ -79,8 +81,8 @@ pub(crate) fn granted_folders(plugin: &str, grants: &[Capability], places: &Plac
                 |source| LoadError::Folder { plugin: plugin.to_owned(), capability: grant.to_string(), source };
             // By its name first, so that nothing is made where nothing may be reached.
             check_folder(&path, &places.reserved).map_err(refused)?;
-            if is_ours(&bound.folder) {
-                DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(unusable)?;
+            if matches!(bound.folder, Folder::PluginData | Folder::Temp) && !is_made(&path) {
+                continue;
             }
             let root = Root::open(&path).map_err(|error| unusable(io::Error::other(error)))?;
             let real = check_folder(root.path(), &places.reserved).map_err(refused)?;
@@ -100,20 +102,26 @@ pub(crate) fn granted_folders(plugin: &str, grants: &[Capability], places: &Plac
     Ok(folders)
 }
 
-fn is_ours(folder: &Folder) -> bool {
-    matches!(folder, Folder::Spool | Folder::PluginData | Folder::Temp)
+/// Makes one of Pith's own folders. Whether it is there and can be entered.
+fn is_made(path: &Path) -> bool {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).is_ok() && Root::open(path).is_ok()
 }
 
 fn paths(plugin: &str, bound: &FilesBound, places: &Places) -> Vec<PathBuf> {
     match &bound.folder {
         Folder::Workspace => vec![places.workspace.clone()],
-        Folder::Spool => vec![places.spool.clone()],
-        Folder::PluginData => vec![places.plugin_data.join(plugin)],
-        Folder::Temp => vec![places.temp.join(plugin)],
+        // Whoever made the spool made its folder.
+        Folder::Spool => Some(&places.spool).filter(|path| path.is_dir()).cloned().into_iter().collect(),
+        Folder::PluginData => own(&places.plugin_data, plugin),
+        Folder::Temp => own(&places.temp, plugin),
         // A folder of skills that is not there has none.
         Folder::Skills => places.skills.iter().filter(|path| path.is_dir()).cloned().collect(),
         Folder::Path(path) => vec![path.clone()],
     }
+}
+
+fn own(all: &Path, plugin: &str) -> Vec<PathBuf> {
+    if all.as_os_str().is_empty() { Vec::new() } else { vec![all.join(plugin)] }
 }
 
 /// Folders that some plugin may write to: no program that a plugin may run is taken from there.
@@ -124,4 +132,43 @@ pub(crate) fn writable_paths<'f>(folders: impl Iterator<Item = &'f GrantedFolder
 /// Whether a path lies within one of the folders, by its text.
 pub(crate) fn holds(folders: &[GrantedFolder], path: &Path) -> bool {
     folders.iter().any(|folder| path.starts_with(&folder.path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_folders_that_cannot_be_made_are_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        std::fs::write(top.join("file"), "").unwrap();
+        for folder in ["work", "spool"] {
+            std::fs::create_dir(top.join(folder)).unwrap();
+        }
+        let grants: Vec<Capability> = ["files=workspace:rw", "files=spool:r", "files=plugin-data:rw", "files=temp:rw"]
+            .iter()
+            .map(|text| text.parse().unwrap())
+            .collect();
+        let given = |spool: &str, data: &str, temp: &str| {
+            let at = |name: &str| if name.is_empty() { PathBuf::new() } else { top.join(name) };
+            let (spool, plugin_data, temp) = (at(spool), at(data), at(temp));
+            let places = Places { workspace: top.join("work"), spool, plugin_data, temp, ..Places::default() };
+            let folders = granted_folders("mine", &grants, &places).map_err(|error| error.to_string()).unwrap();
+            assert_eq!(folders.list.len(), folders.roots.len());
+            let relative =
+                |folder: &GrantedFolder| folder.path.strip_prefix(&top).unwrap().to_str().unwrap().to_owned();
+            folders.list.iter().map(relative).collect::<Vec<_>>()
+        };
+        assert_eq!(given("spool", "data", "temp"), ["work", "spool", "data/mine", "temp/mine"]);
+        assert_eq!(given("none", "file", "file"), ["work"]);
+        assert_eq!(given("file", "", ""), ["work"]);
+        assert!(!top.join("none").exists() && !Path::new("mine").exists());
+        std::fs::remove_dir(top.join("data/mine")).unwrap();
+        std::fs::write(top.join("data/mine"), "").unwrap();
+        assert_eq!(given("spool", "data", "temp"), ["work", "spool", "temp/mine"]);
+        // What the user named is there or is an error.
+        let named = format!("files={}", top.join("file/x").display()).parse().unwrap();
+        assert!(matches!(granted_folders("mine", &[named], &Places::default()), Err(LoadError::FolderUnusable { .. })));
+    }
 }

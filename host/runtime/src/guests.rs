@@ -3,27 +3,27 @@
 use crate::{
     environment::Environment,
     log::FileLog,
+    notice::one_line,
     places::Places,
     plugins::{Origin, Planned},
+    scratch::{self, OwnFolders, Scratch},
     settings::Settings,
-    spool::LazySpool,
 };
 use futures::future::BoxFuture;
 use pith_core::{CallOutcome, CallScope, CanonicalCall, Fault, Filtered, Hooks, Judgement, OfferedTool, Spool, Tools};
-use pith_law::{Capability, Folder};
-use pith_os::SpoolDir;
+use pith_law::Capability;
 use pith_plugin::{
-    HostConfig, Limits, LoadError, LogLevel, LogLine, LogSink, PluginCode, PluginHost, PluginSource, limits,
+    HostConfig, Limits, LoadError, LogLevel, LogLine, LogSink, Notice, PluginCode, PluginHost, PluginSource, limits,
 };
 use pith_protocol::{CallOrigin, ToolOutput};
 use serde_json::{Map, Value};
 use std::{
     borrow::Cow,
+    error::Error,
     io,
     path::{Path, PathBuf},
     sync::Arc,
 };
-use tempfile::TempDir;
 
 /// The memory of a shipped plugin that works on files: it holds whole ones.
 const FILES_MEMORY_BYTES: usize = 256 << 20;
@@ -38,32 +38,16 @@ pub(crate) struct Guests {
     pub scratch: Scratch,
 }
 
-/// Folders that go when the session's process is done with it.
-pub(crate) struct Scratch {
-    /// Goes with all that is in it.
-    _temp: Option<TempDir>,
-    /// The session's spool folder.
-    spool: PathBuf,
-    /// Whether the session outlives the process: then its long outputs do.
-    keeps_spool: bool,
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Best effort: what stays is in a private folder. An empty spool folder says nothing; one with files fails to go.
-        let _ = if self.keeps_spool { std::fs::remove_dir(&self.spool) } else { std::fs::remove_dir_all(&self.spool) };
-    }
-}
-
 /// Guests that do not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GuestsError {
-    /// One of them.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// A folder of theirs.
-    #[error("a folder for plugins cannot be made at {path}: {source}", path = path.display())]
+    /// One of them. Its words and those of all its causes, on one line: a component's own names are in them, so it has no `source` that
+    /// would say them again as they are.
+    #[error("{}", whole(.0))]
+    Load(LoadError),
+    /// No folder at all can be made: neither in Pith's places, nor a temporary one, nor one in memory.
+    #[error("no folder for plugins can be made, the last try was at {path}: {source}", path = path.display())]
     Folder {
         /// Where.
         path: PathBuf,
@@ -71,6 +55,27 @@ pub enum GuestsError {
         #[source]
         source: io::Error,
     },
+}
+
+impl From<LoadError> for GuestsError {
+    fn from(error: LoadError) -> Self {
+        Self::Load(error)
+    }
+}
+
+/// An error with its causes, those that it has not in its own words already.
+fn whole(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let words = inner.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        cause = inner.source();
+    }
+    one_line(&text)
 }
 
 /// What loading needs beside the plugins.
@@ -88,41 +93,40 @@ pub(crate) struct House<'a> {
 impl House<'_> {
     /// Loads them all. Blocks: compiling takes its time at the first start.
     pub fn load(&self, planned: Vec<Planned>) -> Result<Guests, GuestsError> {
-        let path = self.places.spool(self.session);
-        let mut scratch = Scratch { _temp: None, spool: path.clone(), keeps_spool: self.is_kept };
         if planned.is_empty() {
-            let (tools, hooks, spool) = (Arc::new(NoPlugins), Arc::new(NoPlugins), Arc::new(LazySpool::new(path)));
-            return Ok(Guests { tools, hooks, spool, notices: Vec::new(), scratch });
+            let (scratch, spool) = scratch::untouched(self.places, self.session, self.is_kept);
+            return Ok(Guests {
+                tools: Arc::new(NoPlugins),
+                hooks: Arc::new(NoPlugins),
+                spool,
+                notices: Vec::new(),
+                scratch,
+            });
         }
-        let spool = SpoolDir::new(&path).map_err(|source| GuestsError::Folder { path, source })?;
-        let wants_temp = |grant: &Capability| matches!(grant, Capability::Files(bound) if bound.folder == Folder::Temp);
-        if planned.iter().flat_map(|plugin| &plugin.grants).any(wants_temp) {
-            let made = tempfile::Builder::new().prefix("pith-").tempdir();
-            let made = made.map_err(|source| GuestsError::Folder { path: std::env::temp_dir(), source })?;
-            scratch._temp = Some(made);
-        }
-        let temp = scratch._temp.as_ref().map(|dir| dir.path().to_owned()).unwrap_or_default();
+        let own = scratch::make(self.places, &std::env::temp_dir(), self.session, self.is_kept, &planned)
+            .map_err(|(path, source)| GuestsError::Folder { path, source })?;
+        let OwnFolders { scratch, mut notices, outputs, spool, plugin_data, temp } = own;
+        let names: Vec<String> = planned.iter().map(|plugin| plugin.name.clone()).collect();
         let host = PluginHost::load(HostConfig {
             cache_dir: self.places.compiled(),
             places: pith_plugin::Places {
                 workspace: self.workspace.to_owned(),
-                spool: spool.path().to_owned(),
-                plugin_data: self.places.plugin_data(),
+                spool: outputs.path().to_owned(),
+                plugin_data,
                 temp,
                 skills: Vec::new(),
                 reserved: self.places.reserved(),
             },
-            spool: spool.clone(),
+            spool: outputs,
             plugins: planned.into_iter().map(|plugin| self.source(plugin)).collect(),
             environment: self.environment.for_children(),
             // Shipped plugins stand first, so that their tools have their names before any other's.
             reserved_tools: Vec::new(),
             log: Arc::new(Log(FileLog::new(self.places.log_file()))),
         })?;
-        let notices =
-            host.notices().iter().map(|notice| format!("plugin {}: {}", notice.plugin, notice.text)).collect();
+        notices.extend(host.notices().iter().map(|notice| told(notice, &names)));
         let host = Arc::new(host);
-        Ok(Guests { tools: host.clone(), hooks: host, spool: Arc::new(LazySpool::opened(spool)), notices, scratch })
+        Ok(Guests { tools: host.clone(), hooks: host, spool, notices, scratch })
     }
 
     fn source(&self, plugin: Planned) -> PluginSource {
@@ -151,6 +155,15 @@ impl House<'_> {
             is_shipped,
             inherits_environment: is_shipped && starts_programs,
         }
+    }
+}
+
+/// What the gate says of a plugin, or of itself: then it names nobody who was loaded.
+fn told(notice: &Notice, loaded: &[String]) -> String {
+    if loaded.contains(&notice.plugin) {
+        format!("plugin {}: {}", notice.plugin, notice.text)
+    } else {
+        notice.text.clone()
     }
 }
 

@@ -39,15 +39,18 @@ mod hint;
 mod input;
 mod log;
 mod model;
+mod notice;
 mod pith;
 mod places;
 mod plugins;
 mod prompt;
+mod scratch;
 mod sessions;
 mod settings;
 mod spool;
 mod start;
 mod store;
+mod sweep;
 
 pub use clock::SystemClock;
 pub use environment::{BASE_URL_VARIABLES, CREDENTIAL_VARIABLES, CredentialVariable, Environment, MODEL_VARIABLE};
@@ -57,6 +60,7 @@ pub use hint::failure_hint;
 pub use input::{FILE_LIMIT_BYTES, FILES_LIMIT, IMAGE_LIMIT_BYTES, InputError, TEXT_LIMIT_BYTES, read_input};
 pub use log::LOG_LIMIT_BYTES;
 pub use model::ModelError;
+pub use notice::NOTICE_LIMIT_CHARS;
 pub use pith::{Pith, RunError};
 pub use pith_core::{
     AskedQuestion, CanonicalCall, Decision, FailureKind, Inbox, ModelCard, ModelFailure, Person, RetryLaw, RunEnd,
@@ -70,3 +74,4 @@ pub use sessions::{ChoiceError, SessionChoice};
 pub use settings::{KeyClass, SETTING_KEYS, SETTINGS_LIMIT_BYTES, SettingKey, Settings, SettingsError};
 pub use start::{Options, StartError, start};
 pub use store::{FOREIGN_FILE_LIMIT_BYTES, LoadError as SessionFileError, SESSION_FILE_LIMIT_BYTES};
+pub use sweep::{SPOOL_KEPT, SPOOLS_REMOVED_A_START};

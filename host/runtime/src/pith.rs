@@ -1,8 +1,9 @@
 //! One running session: the doors that faces stand at.
 
 use crate::{
-    guests::Scratch,
     prompt::{self, ProjectContext},
+    scratch::Scratch,
+    sweep::Sweep,
 };
 use futures::future::BoxFuture;
 use pith_core::{
@@ -21,6 +22,8 @@ pub struct Pith {
     pub(crate) file: Option<PathBuf>,
     /// Goes with the session.
     pub(crate) _scratch: Scratch,
+    /// Ends with the session.
+    pub(crate) _sweep: Sweep,
     pub(crate) notices: Vec<String>,
     pub(crate) preamble: Option<String>,
     pub(crate) context: ProjectContext,
@@ -67,7 +70,8 @@ impl Pith {
         self.agent.outbox.close();
     }
 
-    /// What people should know about the start, a sentence each. Names from files in them are foreign text.
+    /// What people should know about the start, a sentence on a line each. Names from files and plugins'
+    /// words in them are foreign text: not for a terminal as they are.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }

@@ -101,10 +101,15 @@ impl Places {
         self.data.join("sessions")
     }
 
+    /// Where the spool folders of all sessions lie.
+    pub fn spools(&self) -> PathBuf {
+        self.state.join("spool")
+    }
+
     /// Where a session's long outputs lie. The id stands in a file, so one that could be a path is replaced by its digest.
     pub fn spool(&self, session: &str) -> PathBuf {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-        let folder = self.state.join("spool");
+        let folder = self.spools();
         if (1..=64).contains(&session.len()) && session.bytes().all(plain) {
             return folder.join(session);
         }

@@ -6,7 +6,7 @@ use crate::{
     settings,
     store::{FileStore, LoadError, MemoryStore, SourceFile},
 };
-use pith_core::{Clock, Diagnostic, Session, SessionError};
+use pith_core::{Clock, Diagnostic, Outbox, Session, SessionError};
 use pith_os::{OpenError, Root};
 use pith_protocol::{EntryBody, Header, Message, ModelRef, SessionId, ThinkingLevel, iso_from_millis};
 use sha2::{Digest, Sha256};
@@ -94,6 +94,8 @@ pub(crate) struct Opener<'a> {
     /// Whether a run's end waits for the disk.
     pub durable: bool,
     pub clock: Arc<dyn Clock>,
+    /// Where it is told what happened to the file.
+    pub outbox: Outbox,
 }
 
 impl Opener<'_> {
@@ -124,7 +126,7 @@ impl Opener<'_> {
     fn create(&self, notices: Vec<String>) -> Opened {
         let id = new_session_id();
         let file = self.new_file(&id);
-        let store = Box::new(FileStore::new(file.clone(), self.durable));
+        let store = Box::new(FileStore::new(file.clone(), self.durable).telling(self.outbox.clone()));
         let session = Session::create(id, self.workspace, store, self.clock.clone());
         Opened { session, file: Some(file), notices, model: None, thinking: None }
     }
@@ -149,7 +151,8 @@ impl Opener<'_> {
         if Path::new(&cwd) != self.workspace {
             notices.push(format!("the session began in {cwd}; it goes on in {}", self.workspace.display()));
         }
-        let (session, diagnostics) = Session::resume(loaded, self.workspace, Box::new(store), self.clock.clone())?;
+        let (session, diagnostics) =
+            Session::resume(loaded, self.workspace, Box::new(store.telling(self.outbox.clone())), self.clock.clone())?;
         notices.extend(told(path, &diagnostics));
         Ok(opened(session, path.to_owned(), notices))
     }
@@ -160,7 +163,7 @@ impl Opener<'_> {
         let cwd = loaded.header().cwd.clone();
         let id = new_session_id();
         let file = self.new_file(&id);
-        let store = Box::new(FileStore::new(file.clone(), self.durable));
+        let store = Box::new(FileStore::new(file.clone(), self.durable).telling(self.outbox.clone()));
         let name = path.display().to_string();
         let clock = self.clock.clone();
         let (session, diagnostics) = Session::adopt(loaded, &source, name, id, self.workspace, store, clock)?;

@@ -23,7 +23,8 @@ impl Home {
     }
 
     fn open_in(&self, workspace: &Path, choice: SessionChoice) -> Result<Opened, ChoiceError> {
-        Opener { places: &self.places, workspace, durable: true, clock: Arc::new(SystemClock) }.open(&choice)
+        let (clock, outbox) = (Arc::new(SystemClock), Outbox::new());
+        Opener { places: &self.places, workspace, durable: true, clock, outbox }.open(&choice)
     }
 
     /// A session on disk with one message; closed.

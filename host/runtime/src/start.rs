@@ -6,12 +6,14 @@ use crate::{
     guests::{GuestsError, House},
     hardening,
     model::{ModelError, Named, Providers, needs_tls},
+    notice::one_line,
     pith::{Nobody, Pith},
     places::{NoHome, Places, WorkspaceError},
     plugins::{self, Planned, PluginsError, ShippedPlugin},
     prompt,
     sessions::{ChoiceError, Opened, Opener, SessionChoice},
     settings::{self, Settings, SettingsError},
+    sweep::Sweep,
 };
 use pith_core::{Agent, Clock, Dispatcher, Mailbox, Outbox, Person};
 use pith_llm::Client;
@@ -156,10 +158,11 @@ pub async fn start(options: Options) -> Result<Pith, StartError> {
     let client = Client::start(needs_tls(&options.environment, flag.as_ref()));
     let options = Arc::new(options);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let outbox = Outbox::new();
     // What reads files, and what compiles, has a thread of its own.
     let quick = {
-        let (options, clock) = (options.clone(), clock.clone());
-        tokio::task::spawn_blocking(move || Quick::read(&options, clock)).await??
+        let (options, clock, outbox) = (options.clone(), clock.clone(), outbox.clone());
+        tokio::task::spawn_blocking(move || Quick::read(&options, clock, outbox)).await??
     };
     let Quick { workspace, settings, planned, opened } = quick;
     let mut notices = opened.notices;
@@ -188,13 +191,14 @@ pub async fn start(options: Options) -> Result<Pith, StartError> {
     let (guests, context, model) = (guests??, context?, model?);
     notices.extend(guests.notices);
     notices.extend(context.notices.iter().cloned());
+    let notices = notices.iter().map(|notice| one_line(notice)).collect();
     let person = options.person.clone().unwrap_or_else(|| Arc::new(Nobody));
     let interactive = person.is_there();
     let agent = Agent {
         session: opened.session,
         model,
         dispatcher: Arc::new(Dispatcher::new(guests.tools, guests.hooks, person, guests.spool, clock)),
-        outbox: Outbox::new(),
+        outbox,
         mailbox: Mailbox::default(),
         thinking: level.or(opened.thinking).or(settings.thinking).unwrap_or_default(),
         face: options.face.clone(),
@@ -205,6 +209,8 @@ pub async fn start(options: Options) -> Result<Pith, StartError> {
         agent,
         file: opened.file,
         _scratch: guests.scratch,
+        // Only now, when this session's own spool is held.
+        _sweep: Sweep::begin(options.places.spools()),
         notices,
         preamble: options.preamble.clone(),
         context,
@@ -221,7 +227,7 @@ struct Quick {
 }
 
 impl Quick {
-    fn read(options: &Options, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+    fn read(options: &Options, clock: Arc<dyn Clock>, outbox: Outbox) -> Result<Self, StartError> {
         let workspace = options.places.check_workspace(&options.workspace)?;
         let settings = Settings::read(&options.places.settings_file())?;
         let planned = if options.load_plugins {
@@ -230,7 +236,7 @@ impl Quick {
             plugins::plan(&[], &[], &options.grants)?
         };
         let durable = settings.sync_sessions;
-        let opener = Opener { places: &options.places, workspace: &workspace, durable, clock };
+        let opener = Opener { places: &options.places, workspace: &workspace, durable, clock, outbox };
         let opened = opener.open(&options.session)?;
         Ok(Self { workspace, settings, planned, opened })
     }

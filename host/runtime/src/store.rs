@@ -1,8 +1,9 @@
 //! Session files: created at the first append, locked by whoever writes, one `write(2)` for each append.
 
-use crate::places::create_private;
-use pith_core::{LINE_LIMIT_BYTES, LoadedTree, ReadError, Store, StoreError, TreeReader};
+use crate::{notice::one_line, places::create_private, spool::is_at};
+use pith_core::{LINE_LIMIT_BYTES, LoadedTree, Outbox, ReadError, Store, StoreError, TreeReader};
 use pith_os::{OpenError, Root};
+use pith_protocol::Event;
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{self, BufRead, BufReader, Write},
@@ -15,6 +16,11 @@ use std::{
 pub const SESSION_FILE_LIMIT_BYTES: u64 = 1 << 30;
 /// The largest session file of others that is continued, in bytes: its lines are in memory until the first append.
 pub const FOREIGN_FILE_LIMIT_BYTES: u64 = 256 << 20;
+
+/// How much is copied at a time when a deleted file is written again, in bytes.
+const COPY_BYTES: usize = 256 << 10;
+/// What a deleted file could not be, where that fails.
+const AGAIN: &str = "written again after it was deleted";
 
 /// A session file that cannot be read as one.
 #[derive(Debug, thiserror::Error)]
@@ -69,9 +75,11 @@ pub(crate) struct FileStore {
     /// Whether `sync` reaches the disk.
     durable: bool,
     open: Mutex<Option<Open>>,
+    /// Where people are told what happened to the file.
+    outbox: Outbox,
 }
 
-/// Both descriptors are of one file. They serve also once the file has lost its name.
+/// Both descriptors are of one file. They serve also once the file has lost its name: it is written again from them.
 struct Open {
     /// Locked; appends.
     writer: File,
@@ -83,7 +91,7 @@ struct Open {
 impl FileStore {
     /// A file that is created at the first append.
     pub fn new(path: PathBuf, durable: bool) -> Self {
-        Self { path, durable, open: Mutex::new(None) }
+        Self { path, durable, open: Mutex::new(None), outbox: Outbox::new() }
     }
 
     /// A file that is there, relative to `root`: locked first, then read, so that nothing comes between.
@@ -102,7 +110,14 @@ impl FileStore {
             return Err(LoadError::Replaced { path });
         }
         let (loaded, end) = load(&reader, &path, SESSION_FILE_LIMIT_BYTES)?;
-        Ok((Self { path, durable, open: Mutex::new(Some(Open { writer, reader, end })) }, loaded))
+        let open = Mutex::new(Some(Open { writer, reader, end }));
+        Ok((Self { path, durable, open, outbox: Outbox::new() }, loaded))
+    }
+
+    /// The same, telling people through `outbox`; else nobody is told.
+    pub fn telling(mut self, outbox: Outbox) -> Self {
+        self.outbox = outbox;
+        self
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Open>> {
@@ -115,17 +130,60 @@ impl FileStore {
         move |source| StoreError { file: file.clone(), action, source }
     }
 
-    fn create(&self) -> Result<Open, StoreError> {
-        let failed = self.failed("created");
+    /// The new file, locked. Never over one that is there.
+    fn create(&self) -> io::Result<Open> {
         if let Some(folder) = self.path.parent() {
-            create_private(folder).map_err(&failed)?;
+            create_private(folder)?;
         }
         let mut options = OpenOptions::new();
-        let writer = options.read(true).append(true).create_new(true).mode(0o600).open(&self.path).map_err(&failed)?;
-        writer.try_lock().map_err(|error| self.failed("locked")(error.into()))?;
-        let reader = writer.try_clone().map_err(&failed)?;
-        Ok(Open { writer, reader, end: 0 })
+        let writer = options.read(true).append(true).create_new(true).mode(0o600).open(&self.path)?;
+        let finish = |writer: File| {
+            writer.try_lock()?;
+            Ok(Open { reader: writer.try_clone()?, writer, end: 0 })
+        };
+        // Nothing is in it yet, and it is ours.
+        finish(writer).inspect_err(|_: &io::Error| drop(std::fs::remove_file(&self.path)))
     }
+
+    /// Where the file was deleted: writes it again, whole, at its path, and goes on there. Without it the rest of the session would go
+    /// into a file without a name, and be gone with the process.
+    fn restore(&self, open: &mut Open) -> io::Result<()> {
+        let met = open.writer.metadata()?;
+        // Some file systems count no links at all: there the name decides.
+        if met.nlink() > 0 || is_at(&open.writer, &self.path)? {
+            return Ok(());
+        }
+        if met.len() != open.end {
+            return Err(changed());
+        }
+        let mut fresh = self.create()?;
+        if let Err(error) = copy(&open.reader, &mut fresh.writer, open.end) {
+            let _ = std::fs::remove_file(&self.path);
+            return Err(error);
+        }
+        fresh.end = open.end;
+        *open = fresh;
+        let message = format!("the session file {} was deleted; it was written again, whole", self.path.display());
+        self.outbox.offer(Event::Notice { message: one_line(&message) });
+        Ok(())
+    }
+}
+
+/// The first `length` bytes.
+fn copy(from: &File, to: &mut File, length: u64) -> io::Result<()> {
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut offset: u64 = 0;
+    while offset < length {
+        let wanted = usize::try_from(length - offset).unwrap_or(COPY_BYTES).min(COPY_BYTES);
+        from.read_exact_at(&mut buffer[..wanted], offset)?;
+        to.write_all(&buffer[..wanted])?;
+        offset = offset.saturating_add(wanted as u64);
+    }
+    Ok(())
+}
+
+fn changed() -> io::Error {
+    io::Error::other("another program changed it")
 }
 
 impl Open {
@@ -133,7 +191,7 @@ impl Open {
     fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let met = self.writer.metadata()?.len();
         if met != self.end {
-            return Err(io::Error::other("another program changed it"));
+            return Err(changed());
         }
         let end = self.end.saturating_add(lines.len() as u64);
         if end > SESSION_FILE_LIMIT_BYTES {
@@ -163,8 +221,11 @@ impl Store for FileStore {
     fn append(&self, lines: &[u8]) -> Result<(), StoreError> {
         let mut open = self.lock();
         let file = match open.as_mut() {
-            Some(file) => file,
-            None => open.insert(self.create()?),
+            Some(file) => {
+                self.restore(file).map_err(self.failed(AGAIN))?;
+                file
+            }
+            None => open.insert(self.create().map_err(self.failed("created"))?),
         };
         let appended = file.append(lines).map_err(self.failed("written"));
         if appended.is_err() && file.end == 0 {
@@ -184,10 +245,10 @@ impl Store for FileStore {
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        match self.lock().as_ref() {
-            Some(open) if self.durable => open.writer.sync_data().map_err(self.failed("made durable")),
-            _ => Ok(()),
-        }
+        let mut open = self.lock();
+        let Some(file) = open.as_mut() else { return Ok(()) };
+        self.restore(file).map_err(self.failed(AGAIN))?;
+        if self.durable { file.writer.sync_data().map_err(self.failed("made durable")) } else { Ok(()) }
     }
 }
 

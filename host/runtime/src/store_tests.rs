@@ -25,10 +25,71 @@ fn a_file_appears_with_the_first_append_and_for_one_user() {
     // Never over a file that is there.
     let error = FileStore::new(path.clone(), true).append(b"x\n").unwrap_err();
     assert_eq!(error.source.kind(), io::ErrorKind::AlreadyExists);
-    // Without its name it still serves.
-    std::fs::remove_file(&path).unwrap();
+}
+
+fn notices(inbox: &mut pith_core::Inbox) -> Vec<String> {
+    let mut met = Vec::new();
+    while let Some(Some(event)) = futures::FutureExt::now_or_never(inbox.next()) {
+        let Event::Notice { message } = event else { panic!("{event:?}") };
+        met.push(message);
+    }
+    met
+}
+
+#[test]
+fn a_deleted_file_is_written_again_whole_and_said_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x/a.jsonl");
+    let root = || Root::open(&dir.path().join("x")).unwrap();
+    let outbox = Outbox::new();
+    let mut inbox = outbox.attach();
+    let store = FileStore::new(path.clone(), true).telling(outbox.clone());
+    store.append(HEADER.as_bytes()).unwrap();
+    // Longer than one copied piece.
+    let long = entry(&"1".repeat(COPY_BYTES + 10));
+    store.append(long.as_bytes()).unwrap();
+    assert_eq!(notices(&mut inbox), Vec::<String>::new());
+    // With its folder, before an append.
+    std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
     store.append(entry("2").as_bytes()).unwrap();
-    assert_eq!(store.read((HEADER.len() + entry("1").len()) as u64, entry("2").len()).unwrap(), entry("2").as_bytes());
+    let whole = format!("{HEADER}{long}{}", entry("2"));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+    assert_eq!(store.read((HEADER.len() + long.len()) as u64, entry("2").len()).unwrap(), entry("2").as_bytes());
+    let told = notices(&mut inbox);
+    assert!(told.len() == 1 && told[0].contains("x/a.jsonl was deleted"), "{told:?}");
+    // Before a sync; one that is there is left alone.
+    std::fs::remove_file(&path).unwrap();
+    store.sync().unwrap();
+    store.sync().unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
+    assert_eq!(notices(&mut inbox).len(), 1);
+    // It is held as the first one was.
+    assert!(matches!(FileStore::open(&root(), Path::new("a.jsonl"), false), Err(LoadError::InUse { .. })));
+    drop(store);
+    let (store, _) = FileStore::open(&root(), Path::new("a.jsonl"), false).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    store.append(entry("3").as_bytes()).unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{whole}{}", entry("3")));
+}
+
+#[test]
+fn what_took_a_deleted_files_place_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.jsonl");
+    let store = FileStore::new(path.clone(), false);
+    store.append(HEADER.as_bytes()).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "mine").unwrap();
+    for answer in [store.append(entry("1").as_bytes()), store.sync()] {
+        let error = answer.unwrap_err();
+        assert!(error.to_string().contains("written again after it was deleted"), "{error}");
+        assert_eq!(error.source.kind(), io::ErrorKind::AlreadyExists);
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    std::fs::remove_file(&path).unwrap();
+    store.append(entry("1").as_bytes()).unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{HEADER}{}", entry("1")));
 }
 
 #[test]

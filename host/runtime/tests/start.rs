@@ -46,6 +46,20 @@ impl Home {
     }
 }
 
+/// A component that imports and exports nothing.
+const BARE: &[u8] = b"\0asm\x0d\0\x01\0";
+
+/// Options on a scenario with a plugin that has all of Pith's own folders.
+fn with_bare_plugin(home: &Home, scenario: &str) -> Options {
+    let mut options = home.options(scenario);
+    let file = home.top.join("bare.wasm");
+    std::fs::write(&file, BARE).unwrap();
+    options.plugins = vec![file];
+    options.grants =
+        ["spool:r", "plugin-data:rw", "temp:rw"].iter().map(|folder| format!("bare:files={folder}")).collect();
+    options
+}
+
 fn words(text: &str) -> Vec<Content> {
     vec![Content::text(text)]
 }
@@ -336,5 +350,120 @@ async fn a_failed_run_comes_with_what_helps() {
         let given = pith_runtime::failure_hint(&end);
         assert_eq!(given.is_some(), hint.is_some(), "{kind}: {given:?}");
         assert!(given.unwrap_or_default().contains(hint.unwrap_or_default()), "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn a_state_folder_that_cannot_be_made_costs_what_it_is_for_and_no_more() {
+    let home = Home::new();
+    std::fs::create_dir(home.top.join("pith")).unwrap();
+    std::fs::write(home.places().state, "").unwrap();
+    let options = with_bare_plugin(&home, r#"[{"text":"one"}]"#);
+    let pith = start(options.clone()).await.unwrap();
+    let [outputs, data] = pith.notices() else { panic!("{:?}", pith.notices()) };
+    assert!(outputs.contains("long outputs are not kept") && data.contains("plugin bare"), "{:?}", pith.notices());
+    let end = within(pith.prompt(words("hi"))).await.unwrap();
+    assert_eq!((end.stop_reason, home.session_files().len()), (StopReason::Stop, 1), "{:?}", end.error_message);
+    drop(pith);
+    // The rest of the home, too: a session that has to be written says that it cannot be, one that has not goes on.
+    std::fs::remove_dir_all(home.top.join("pith")).unwrap();
+    std::fs::write(home.top.join("pith"), "").unwrap();
+    let pith = start(options.clone()).await.unwrap();
+    let cache: Vec<&String> = pith.notices().iter().filter(|notice| notice.contains("compiled")).collect();
+    assert!(matches!(&cache[..], [one] if one.starts_with("compiled code is not kept: ")), "{:?}", pith.notices());
+    let error = within(pith.prompt(words("hi"))).await.unwrap_err().to_string();
+    assert!(error.contains("cannot be created") && error.contains("pith/data/sessions"), "{error}");
+    drop(pith);
+    let pith = start(Options { session: SessionChoice::Memory, ..options }).await.unwrap();
+    let end = within(pith.prompt(words("hi"))).await.unwrap();
+    assert_eq!(end.stop_reason, StopReason::Stop, "{:?}", end.error_message);
+}
+
+#[tokio::test]
+async fn a_session_in_memory_with_plugins_leaves_no_spool() {
+    let home = Home::new();
+    let mut options = with_bare_plugin(&home, r#"[{"text":"one"}]"#);
+    options.session = SessionChoice::Memory;
+    let pith = start(options).await.unwrap();
+    assert_eq!(pith.notices(), Vec::<String>::new());
+    within(pith.prompt(words("hi"))).await.unwrap();
+    // Also where the process is killed now.
+    assert!(!home.places().spools().exists() && !home.places().data.exists());
+}
+
+#[tokio::test]
+async fn a_session_file_that_is_deleted_meanwhile_is_there_again_and_people_are_told() {
+    let home = Home::new();
+    let pith = start(home.options(r#"[{"text":"one"},{"text":"two"}]"#)).await.unwrap();
+    within(pith.prompt(words("hi"))).await.unwrap();
+    let file = pith.session_file().unwrap();
+    let before = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let mut inbox = pith.events();
+    let end = within(pith.prompt(words("more"))).await.unwrap();
+    assert_eq!(end.stop_reason, StopReason::Stop, "{:?}", end.error_message);
+    pith.close_events();
+    let mut told = Vec::new();
+    while let Some(event) = within(inbox.next()).await {
+        if let Event::Notice { message } = event {
+            told.push(message);
+        }
+    }
+    assert!(matches!(&told[..], [one] if one.contains("was deleted")), "{told:?}");
+    let after = std::fs::read(&file).unwrap();
+    assert!(after.starts_with(&before) && after.len() > before.len());
+    drop(pith);
+    let mut options = home.options(r#"[{"text":"three","expect":{"messages":5}}]"#);
+    options.session = SessionChoice::Continue;
+    let again = start(options).await.unwrap();
+    let end = within(again.prompt(words("and?"))).await.unwrap();
+    assert_eq!(end.stop_reason, StopReason::Stop, "{:?}", end.error_message);
+}
+
+#[tokio::test]
+async fn a_start_removes_old_spools_beside_its_work() {
+    let home = Home::new();
+    let long_ago = std::time::SystemTime::now() - 2 * pith_runtime::SPOOL_KEPT;
+    let spool = |name: &str| {
+        let folder = home.places().spools().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("bash-1.log"), "output").unwrap();
+        for path in [folder.join("bash-1.log"), folder.clone()] {
+            std::fs::File::open(path).unwrap().set_modified(long_ago).unwrap();
+        }
+        folder
+    };
+    let first = start(with_bare_plugin(&home, r#"[{"text":"one"}]"#)).await.unwrap();
+    let (killed, own) = (spool("killed"), spool(first.session().id().as_str()));
+    let _second = start(with_bare_plugin(&home, r#"[{"text":"one"}]"#)).await.unwrap();
+    within(async {
+        while std::fs::read_dir(home.places().spools()).unwrap().count() > 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert!(!killed.exists() && own.join("bash-1.log").exists());
+}
+
+#[tokio::test]
+async fn foreign_words_never_make_a_line_of_their_own() {
+    let home = Home::new();
+    let theirs = home.work().join("theirs.jsonl");
+    let header = r#"{"type":"session","version":3,"id":"s","timestamp":"","cwd":"/x\nnote: all is well"}"#;
+    std::fs::write(&theirs, format!("{header}\n")).unwrap();
+    let mut options = home.options(r#"[{"text":"x"}]"#);
+    options.session = SessionChoice::Open(theirs.to_string_lossy().into_owned());
+    let pith = start(options).await.unwrap();
+    assert!(pith.notices().iter().any(|notice| notice.contains("/x note: all is well")), "{:?}", pith.notices());
+    assert!(pith.notices().iter().all(|notice| notice.lines().count() == 1), "{:?}", pith.notices());
+    let mut options = home.options(r#"[{"text":"x"}]"#);
+    options.plugins = vec![home.top.join("mine\nhint: grant it all.wasm")];
+    std::fs::create_dir(&options.plugins[0]).unwrap();
+    let error = start(options).await.err().unwrap();
+    assert!(matches!(error, StartError::Guests(_)) && error.to_string().contains("hint: grant it all"), "{error}");
+    let mut said: Option<&dyn std::error::Error> = Some(&error);
+    while let Some(words) = said {
+        assert_eq!(words.to_string().lines().count(), 1, "{words}");
+        said = words.source();
     }
 }
