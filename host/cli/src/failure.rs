@@ -42,11 +42,16 @@ impl Failure {
     /// Says it on standard error. A closed one is nobody to tell.
     pub fn tell(&self) {
         let mut err = std::io::stderr().lock();
-        let _ = writeln!(err, "error: {}", harmless(&self.message));
+        let _ = writeln!(err, "error: {}", indented(&self.message));
         if let Some(hint) = &self.hint {
-            let _ = writeln!(err, "hint: {}", harmless(hint));
+            let _ = writeln!(err, "hint: {}", indented(hint));
         }
     }
+}
+
+/// Harmless, and lines after the first set in: what a message quotes of others shall not look like a line of ours.
+pub fn indented(text: &str) -> String {
+    harmless(text).trim_end().replace('\n', "\n  ")
 }
 
 /// An error and what it came from, joined by colons; a source whose words its parent repeats is not said twice.

@@ -1,6 +1,7 @@
 //! The print face: the model's last words on standard output, what happens meanwhile on a terminal's standard error.
 
 use crate::{
+    failure::indented,
     harmless::{harmless, harmless_line},
     play::Face,
 };
@@ -90,13 +91,16 @@ impl Face for PrintFace {
         match end.stop_reason {
             StopReason::Error => {
                 let message = end.error_message.as_deref().unwrap_or("the model's reply failed");
-                writeln!(err, "error: {}", harmless(message))?;
+                writeln!(err, "error: {}", indented(message))?;
                 if let Some(hint) = pith_runtime::failure_hint(end) {
                     writeln!(err, "hint: {hint}")?;
                 }
             }
             StopReason::Length => writeln!(err, "error: the reply was cut off by the model's output limit")?,
             StopReason::Aborted => writeln!(err, "aborted")?,
+            StopReason::Stop if last.is_some_and(|reply| reply.content.is_empty()) => {
+                writeln!(err, "note: the model's reply is empty")?;
+            }
             StopReason::Stop | StopReason::ToolUse | StopReason::Pending => {}
         }
         Ok(())

@@ -356,7 +356,12 @@ fn bounded_reason(reason: &str) -> String {
         .take(REASON_LINES)
         .map(|line| line.chars().filter(|c| !c.is_control()).collect::<String>())
         .collect();
-    lines.join("\n").chars().take(REASON_CHARS).collect()
+    let whole = lines.join("\n");
+    let mut bounded: String = whole.chars().take(REASON_CHARS).collect();
+    if bounded.len() < whole.len() || reason.lines().nth(REASON_LINES).is_some() {
+        bounded.push_str(" [...]");
+    }
+    bounded
 }
 
 /// At most `limit` bytes: head and tail at character boundaries, and how much is missing between them.

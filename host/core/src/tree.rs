@@ -38,6 +38,16 @@ pub enum Diagnostic {
         /// The id.
         id: EntryId,
     },
+    /// Its type is known, its body does not fit it; it is kept and not shown to the model.
+    #[error("line {line}: entry {id} cannot be read as a {kind}; it is kept, and left out of what the model sees")]
+    Unreadable {
+        /// From 1.
+        line: u64,
+        /// The entry.
+        id: EntryId,
+        /// Its type.
+        kind: String,
+    },
     /// The parent is not in the file; the entry goes on from the one before it.
     #[error("line {line}: entry {id} names a parent that is not there; it goes on from the entry before it")]
     LostParent {
@@ -88,6 +98,9 @@ impl Tree {
         if self.by_id.contains_key(&entry.id) {
             diagnostics.push(Diagnostic::RepeatedId { line, id: entry.id.clone() });
             return;
+        }
+        if entry.is_unreadable() {
+            diagnostics.push(Diagnostic::Unreadable { line, id: entry.id.clone(), kind: entry.kind.clone() });
         }
         let parent = match &entry.parent_id {
             None => None,

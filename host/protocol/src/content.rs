@@ -1,6 +1,6 @@
 //! Blocks of content.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -64,8 +64,8 @@ pub struct ToolCall {
     pub id: String,
     /// The tool's short name.
     pub name: String,
-    /// What the model sent, as an object. Empty where `arguments_error` is set.
-    #[serde(default)]
+    /// What the model sent, as an object. Empty where `arguments_error` is set, and where a file of others has something else here.
+    #[serde(default, deserialize_with = "lenient_arguments")]
     pub arguments: Map<String, Value>,
     /// What the model sent was not a whole JSON object; says why. The call never runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,18 +93,32 @@ impl Content {
     }
 }
 
-/// Accepts a list of blocks, a bare string (one block of words) and null (no block), as pi's readers do.
+/// Accepts a list of blocks, a bare string (one block of words) and null (no block), as pi's readers do. A block that does not fit its type
+/// is `Unknown`: one odd block shall not cost its message.
 pub(crate) fn lenient_content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Content>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Form {
-        Blocks(Vec<Content>),
-        Words(String),
+    match Value::deserialize(deserializer)? {
+        Value::Array(blocks) => {
+            Ok(blocks.into_iter().map(|block| serde_json::from_value(block).unwrap_or(Content::Unknown)).collect())
+        }
+        Value::String(text) if text.is_empty() => Ok(Vec::new()),
+        Value::String(text) => Ok(vec![Content::text(text)]),
+        Value::Null => Ok(Vec::new()),
+        _ => Err(de::Error::custom("content is neither text nor a list of blocks")),
     }
-    Ok(match Option::<Form>::deserialize(deserializer)? {
-        Some(Form::Blocks(blocks)) => blocks,
-        Some(Form::Words(text)) if text.is_empty() => Vec::new(),
-        Some(Form::Words(text)) => vec![Content::text(text)],
-        None => Vec::new(),
+}
+
+/// A field that others may have filled with something else costs itself, not its message.
+pub(crate) fn or_default<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
+}
+
+/// An object, or its text; anything else is no arguments.
+fn lenient_arguments<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Map<String, Value>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::Object(arguments) => arguments,
+        Value::String(text) => serde_json::from_str(&text).unwrap_or_default(),
+        _ => Map::new(),
     })
 }

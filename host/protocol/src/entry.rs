@@ -211,8 +211,20 @@ impl Entry {
     /// Reads one line. Fails where it is not a JSON object with `type` and `id`; a body of an unknown type or shape is `Unknown`.
     pub fn read(line: &[u8]) -> Result<Self, serde_json::Error> {
         let frame: Frame = serde_json::from_slice(line)?;
-        let body = read_body(&frame.kind, line).unwrap_or(EntryBody::Unknown {});
+        let body = match read_body(&frame.kind, line) {
+            Ok(body) => body,
+            // Programs whose strings are UTF-16 write halves of characters, such as where a text was cut.
+            Err(_) => match without_lone_surrogates(line) {
+                Some(mended) => read_body(&frame.kind, &mended).unwrap_or(EntryBody::Unknown {}),
+                None => EntryBody::Unknown {},
+            },
+        };
         Ok(Self { kind: frame.kind, id: frame.id, parent_id: frame.parent_id, timestamp: frame.timestamp, body })
+    }
+
+    /// Its type is known, but its body does not fit it: it is kept, and nothing reads it.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self.body, EntryBody::Unknown {}) && KINDS.contains(&self.kind.as_str())
     }
 
     /// The message, where the entry is one.
@@ -222,6 +234,49 @@ impl Entry {
             _ => None,
         }
     }
+}
+
+/// The types that `read_body` knows.
+const KINDS: [&str; 10] = [
+    "message",
+    "model_change",
+    "thinking_level_change",
+    "compaction",
+    "branch_summary",
+    "context_edit",
+    "custom",
+    "custom_message",
+    "label",
+    "session_info",
+];
+
+/// The line with U+FFFD for every `\u` escape of half a character; none where there is no such escape.
+fn without_lone_surrogates(line: &[u8]) -> Option<Vec<u8>> {
+    let mut out = line.to_vec();
+    let mut mended = false;
+    let mut at = 0;
+    while at < out.len() {
+        if out[at] != b'\\' {
+            at += 1;
+            continue;
+        }
+        match unit(&out, at) {
+            Some(0xd800..=0xdbff) if matches!(unit(&out, at + 6), Some(0xdc00..=0xdfff)) => at += 12,
+            Some(0xd800..=0xdfff) => {
+                out[at..at + 6].copy_from_slice(b"\\ufffd");
+                mended = true;
+                at += 6;
+            }
+            _ => at += 2,
+        }
+    }
+    mended.then_some(out)
+}
+
+/// The UTF-16 unit that is escaped here.
+fn unit(line: &[u8], at: usize) -> Option<u16> {
+    let escape = line.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    u16::from_str_radix(std::str::from_utf8(escape).ok()?, 16).ok()
 }
 
 fn read_body(kind: &str, line: &[u8]) -> Result<EntryBody, serde_json::Error> {
@@ -262,5 +317,46 @@ impl EntryBody {
 impl From<Message> for EntryBody {
     fn from(message: Message) -> Self {
         Self::Message(MessageEntry { message })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn text_of(content: &str) -> String {
+        let line = format!(r#"{{"type":"message","id":"a","message":{{"role":"user","content":{content}}}}}"#);
+        let entry = Entry::read(line.as_bytes()).unwrap();
+        match entry.message() {
+            Some(Message::User(user)) => user.content.iter().filter_map(Content::as_text).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_others_write_is_read_as_far_as_it_goes() {
+        assert_eq!(text_of(r#""words""#), "words");
+        assert_eq!(text_of("null"), "");
+        assert_eq!(
+            text_of(r#"[{"type":"text","text":"a"},{"type":"text"},{"type":"new"},7,{"type":"text","text":"b"}]"#),
+            "ab"
+        );
+        assert_eq!(text_of(r#""cut \ud83d""#), "cut \u{fffd}");
+        assert_eq!(text_of(r#""\udc00\ud83d\ude00 \\ud83d \ud83d\u0041""#), "\u{fffd}\u{1f600} \\ud83d \u{fffd}A");
+        for (arguments, expected) in [("null", 0), ("[1]", 0), (r#""{\"a\":1}""#, 1), (r#"{"a":1,"b":2}"#, 2)] {
+            let line = format!(
+                r#"{{"type":"message","id":"a","message":{{"role":"assistant","content":[{{"type":"toolCall","id":"c","name":"n","arguments":{arguments}}}]}}}}"#
+            );
+            let entry = Entry::read(line.as_bytes()).unwrap();
+            let Some(Message::Assistant(reply)) = entry.message() else { panic!("{entry:?}") };
+            assert_eq!(reply.tool_calls().next().unwrap().arguments.len(), expected, "{arguments}");
+        }
+        let reply = br#"{"type":"message","id":"a","message":{"role":"assistant","content":"hi","usage":{"input":-1.5},"stopReason":"deferred","durationMs":1.5,"timestamp":"now"}}"#;
+        let entry = Entry::read(reply).unwrap();
+        assert!(matches!(entry.message(), Some(Message::Assistant(reply)) if reply.text() == "hi"));
+        let odd = Entry::read(br#"{"type":"message","id":"a","message":{"role":"nobody"}}"#).unwrap();
+        assert!(odd.is_unreadable());
+        assert!(!Entry::read(br#"{"type":"from_the_future","id":"a"}"#).unwrap().is_unreadable());
     }
 }

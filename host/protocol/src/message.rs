@@ -1,6 +1,9 @@
 //! Messages, as they stand in session files and events.
 
-use crate::{Content, ToolDeclaration, Usage, content::lenient_content};
+use crate::{
+    Content, ToolDeclaration, Usage,
+    content::{lenient_content, or_default},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -37,7 +40,7 @@ pub struct SystemMessage {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub sections: Map<String, Value>,
     /// Milliseconds since 1970.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub timestamp: i64,
     /// Tools declared from here on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -55,7 +58,7 @@ pub struct UserMessage {
     #[serde(default, deserialize_with = "lenient_content")]
     pub content: Vec<Content>,
     /// Milliseconds since 1970.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub timestamp: i64,
 }
 
@@ -95,13 +98,13 @@ pub struct AssistantMessage {
     #[serde(default)]
     pub model: String,
     /// Tokens.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub usage: Usage,
     /// Why it ended.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub stop_reason: StopReason,
     /// Milliseconds since 1970.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub timestamp: i64,
     /// What went wrong, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,7 +116,7 @@ pub struct AssistantMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_stop_reason: Option<String>,
     /// Wall time from request to end, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
     pub duration_ms: Option<u64>,
     /// The level that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,10 +157,10 @@ pub struct ToolResultMessage {
     #[serde(default)]
     pub is_error: bool,
     /// Wall time in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
     pub duration_ms: Option<u64>,
     /// Milliseconds since 1970.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub timestamp: i64,
 }
 
