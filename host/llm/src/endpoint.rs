@@ -199,6 +199,10 @@ fn base(text: &str) -> Result<Url, LlmError> {
         let shown = if text.contains('@') { "(not shown: it may hold a password)" } else { text };
         Err(LlmError::BaseUrl { url: shown.chars().take(200).collect(), reason })
     };
+    // A URL's parser drops them, and what is asked would not be what was written.
+    if text.trim().contains(|c: char| c.is_control() || c.is_whitespace()) {
+        return refuse("it holds a blank or a control character");
+    }
     let Ok(mut url) = Url::parse(text.trim()) else {
         return refuse("it is not a URL, such as http://127.0.0.1:8080/v1");
     };
@@ -248,6 +252,8 @@ mod tests {
             "https://a@x",
             "http://x/v1?k=1",
             "http://x#y",
+            "http://a\nb/v1",
+            "http://a b/v1",
         ] {
             assert!(matches!(Endpoint::openai(Some(url), None), Err(LlmError::BaseUrl { .. })), "{url}");
         }

@@ -49,6 +49,11 @@ impl<W: WireState + ?Sized> Fold<W> {
         self.reply.take_events()
     }
 
+    /// Whether the reason why it ended was said.
+    pub(crate) fn said_its_end(&self) -> bool {
+        self.wire.said_its_end().is_some()
+    }
+
     /// The stream is over; gives `ModelEvent::Done`, unless it was given.
     pub fn finish(&mut self, end: StreamEnd) -> Vec<ModelEvent> {
         match end {

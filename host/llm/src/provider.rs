@@ -65,6 +65,9 @@ pub async fn list_models(client: &Client, endpoint: &Endpoint) -> Result<Vec<Str
     Ok(listing.data.into_iter().map(|listed| listed.id).filter(|id| !id.is_empty()).collect())
 }
 
+/// How long a server may take from the reason why it ended to the stream's end.
+const LAST_WORD_TIMEOUT: Duration = Duration::from_secs(3);
+
 struct RemoteModel {
     client: Client,
     endpoint: Endpoint,
@@ -167,7 +170,12 @@ impl Exchange {
                 }
             }
             Phase::Reading { response, parser, read_bytes } => {
-                let piece = match response.chunk().await {
+                // Once the end was said, only the last word and the count of tokens can follow: a server that forgets to close is not waited for.
+                let chunk = match self.fold.said_its_end() {
+                    false => response.chunk().await,
+                    true => tokio::time::timeout(LAST_WORD_TIMEOUT, response.chunk()).await.unwrap_or(Ok(None)),
+                };
+                let piece = match chunk {
                     Ok(Some(piece)) => piece,
                     Ok(None) => {
                         let last = parser.finish().filter(is_whole);

@@ -244,6 +244,24 @@ async fn cancelling_ends_a_request_that_hangs() {
     }
 }
 
+/// A server that said why it ended and then neither the last word nor the connection's end.
+#[tokio::test]
+async fn a_server_that_forgets_to_close_is_not_waited_for() {
+    for wire in WIRES {
+        let whole = String::from_utf8(hello(wire)).unwrap();
+        let last_word = whole.find("event: message_stop").or_else(|| whole.find("data: [DONE]")).unwrap();
+        let acts = vec![
+            Act::Send(stream_head()),
+            Act::Send(whole.as_bytes()[..last_word].to_vec()),
+            Act::Hang(Arc::new(Notify::new())),
+        ];
+        let asked = ask_server(wire, acts);
+        let ((_, message, failure), _) = tokio::time::timeout(Duration::from_secs(60), asked).await.expect("it ends");
+        assert_eq!((message.stop_reason, failure), (StopReason::Stop, None));
+        assert_eq!(message.text(), "Héllo 😀");
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_is_not_there_is_named() {
     // A port that was free a moment ago.

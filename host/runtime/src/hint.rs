@@ -19,8 +19,8 @@ pub fn failure_hint(end: &RunEnd) -> Option<String> {
                 None => "too many requests: wait, or raise retry.attempts in settings.toml".to_owned(),
             });
         }
-        FailureKind::Unavailable => "is the server running, and is the base URL right?",
-        FailureKind::Invalid | FailureKind::Refused | FailureKind::Other => return None,
+        // The message says it all: what could not be reached, or what the server said.
+        FailureKind::Unavailable | FailureKind::Invalid | FailureKind::Refused | FailureKind::Other => return None,
     };
     Some(hint.to_owned())
 }
