@@ -21,7 +21,7 @@ pub fn heading(plan: &Plan) -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or_default();
     let disturbed = if load.parse().unwrap_or(0.0) >= 1.0 {
-        " (other work ran beside it: compare within this run, not with other days)"
+        " (over 1: other work may have run beside it, so compare within this run)"
     } else {
         ""
     };
