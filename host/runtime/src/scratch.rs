@@ -7,7 +7,7 @@ use crate::{
     spool::{HeldSpool, LazySpool, NoSpool},
 };
 use pith_core::Spool;
-use pith_law::{Capability, Folder, check_folder};
+use pith_law::{Capability, Folder, FolderRefusal, check_folder};
 use pith_os::SpoolDir;
 use std::{
     io,
@@ -130,7 +130,13 @@ struct Unmade {
 
 /// Whether plugins may have a folder there: a `HOME` of `/dev/null` leads into a system folder.
 fn usable(path: &Path, reserved: &[PathBuf]) -> Result<(), Unmade> {
-    let failed = |refusal| Unmade { path: path.to_owned(), source: io::Error::other(refusal) };
+    let why = |refusal| match refusal {
+        FolderRefusal::Kept { kept, .. } => {
+            format!("it contains or lies in {}, which no plugin may reach", kept.display())
+        }
+        other => other.to_string(),
+    };
+    let failed = |refusal| Unmade { path: path.to_owned(), source: io::Error::other(why(refusal)) };
     check_folder(path, reserved).and_then(|_| check_folder(&real(path), reserved)).map(|_| ()).map_err(failed)
 }
 
