@@ -170,6 +170,9 @@ const OWN_FILES: &[&str] = &[
     "runtime/src/store.rs",
     // The folders of grants, which the user named: held from load on.
     "plugin/src/folders.rs",
+    // The spool folders in the state folder, to lock them.
+    "runtime/src/spool.rs",
+    "runtime/src/sweep.rs",
     // The log.
     "runtime/src/log.rs",
 ];
