@@ -12,6 +12,7 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::Path,
+    sync::OnceLock,
 };
 use wasmtime::{Engine, component::Component};
 
@@ -25,6 +26,8 @@ pub(crate) struct CodeCache {
     /// None where the folder cannot be used: code is then compiled at each start.
     folder: Option<Root>,
     engine_key: String,
+    /// Why something could not be kept, the first time.
+    unkept: OnceLock<String>,
 }
 
 /// A sha256 in hex.
@@ -49,7 +52,12 @@ impl CodeCache {
             Ok(folder) => (Some(folder), None),
             Err(error) => (None, Some(format!("compiled code is not kept: {}: {error}", dir.display()))),
         };
-        (Self { folder, engine_key: engine_key(engine) }, refused)
+        (Self { folder, engine_key: engine_key(engine), unkept: OnceLock::new() }, refused)
+    }
+
+    /// Why something could not be kept in a folder that can be used, such as a full disk: then every start compiles anew.
+    pub fn trouble(&self) -> Option<String> {
+        self.unkept.get().cloned()
     }
 
     /// The compiled form of the component with this digest, if it is there and whole.
@@ -75,7 +83,7 @@ impl CodeCache {
     /// Compiles and keeps. A full disk only costs the next start.
     pub fn compile(&self, engine: &Engine, digest: &str, bytes: &[u8]) -> wasmtime::Result<Vec<u8>> {
         let code = engine.precompile_component(bytes)?;
-        let _ = self.keep(&self.code_name(digest), &code);
+        self.keep(&self.code_name(digest), &code);
         Ok(code)
     }
 
@@ -90,17 +98,20 @@ impl CodeCache {
 
     /// Keeps what a plugin said of its tools. A full disk only costs the next start.
     pub fn keep_specs(&self, key: &str, bytes: &[u8]) {
-        let _ = self.keep(&specs_name(key), bytes);
+        self.keep(&specs_name(key), bytes);
     }
 
     fn code_name(&self, digest: &str) -> String {
         format!("{digest}-{}.cwasm", self.engine_key)
     }
 
-    fn keep(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let folder = self.folder.as_ref().ok_or(io::ErrorKind::NotFound)?.path();
-        replace(folder, name, bytes)?;
-        replace(folder, &format!("{name}.sum"), hex_digest(bytes).as_bytes())
+    fn keep(&self, name: &str, bytes: &[u8]) {
+        let Some(folder) = self.folder.as_ref().map(Root::path) else { return };
+        let kept = replace(folder, name, bytes)
+            .and_then(|()| replace(folder, &format!("{name}.sum"), hex_digest(bytes).as_bytes()));
+        if let Err(error) = kept {
+            self.unkept.get_or_init(|| format!("compiled code is not kept: {}: {error}", folder.display()));
+        }
     }
 }
 

@@ -140,6 +140,7 @@ impl PluginHost {
             writable: &writable,
         };
         let loaded = load_all(&loader, sources, folders)?;
+        notices.extend(cache.trouble().map(|text| Notice { plugin: "pith".to_owned(), text }));
         let mut host =
             Self { caller, plugins: Vec::new(), offered: Vec::new(), serving: HashMap::new(), notices: Vec::new() };
         let mut names = Names { taken: HashMap::new(), reserved: &config.reserved_tools };

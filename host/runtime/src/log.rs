@@ -2,6 +2,7 @@
 
 use crate::places::create_private;
 use pith_protocol::iso_from_millis;
+use rustix::fs::OFlags;
 use std::{
     fmt::Write as _,
     fs::{File, OpenOptions},
@@ -44,7 +45,15 @@ impl FileLog {
                 if let Some(folder) = self.path.parent() {
                     create_private(folder)?;
                 }
-                OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?
+                // What a plugin with this folder put in its place is neither followed nor waited for.
+                let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+                let flags = i32::try_from(flags).map_err(io::Error::other)?;
+                let file =
+                    OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(&self.path)?;
+                if !file.metadata()?.is_file() {
+                    return Err(io::ErrorKind::InvalidInput.into());
+                }
+                file
             }
         };
         let written = file.write_all(line.as_bytes());
@@ -89,6 +98,18 @@ fn escaped(text: &str, limit: usize) -> String {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_log_that_is_a_fifo_or_a_link_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo.log");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        FileLog::new(fifo).write("warn", "mine", "this returns");
+        let (link, target) = (dir.path().join("link.log"), dir.path().join("target"));
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        FileLog::new(link).write("warn", "mine", "not there");
+        assert!(!target.exists());
+    }
 
     #[test]
     fn foreign_text_is_one_harmless_line_and_the_file_is_bounded() {

@@ -10,6 +10,7 @@ use std::{
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// The largest session file that is read or written, in bytes.
@@ -88,6 +89,23 @@ struct Open {
     end: u64,
 }
 
+/// How long a lock is waited for that nobody may hold any more.
+const LOCK_WAIT: Duration = Duration::from_millis(300);
+
+/// Locks. A child of another Pith holds its descriptors until it has become its program, and a call on a thread of its own a little longer
+/// than its session: what is held for longer is in use.
+fn lock_soon(file: &File) -> Result<(), TryLockError> {
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_WAIT => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            locked => return locked,
+        }
+    }
+}
+
 impl FileStore {
     /// A file that is created at the first append.
     pub fn new(path: PathBuf, durable: bool) -> Self {
@@ -99,7 +117,7 @@ impl FileStore {
         let path = root.path().join(file);
         let failed = |source| LoadError::Read { path: path.clone(), source };
         let writer = root.open_append(file)?;
-        match writer.try_lock() {
+        match lock_soon(&writer) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(LoadError::InUse { path }),
             Err(TryLockError::Error(source)) => return Err(failed(source)),
@@ -138,7 +156,7 @@ impl FileStore {
         let mut options = OpenOptions::new();
         let writer = options.read(true).append(true).create_new(true).mode(0o600).open(&self.path)?;
         let finish = |writer: File| {
-            writer.try_lock()?;
+            lock_soon(&writer)?;
             Ok(Open { reader: writer.try_clone()?, writer, end: 0 })
         };
         // Nothing is in it yet, and it is ours.
