@@ -57,6 +57,33 @@ fn no_crate_depends_on_one_that_the_drawing_does_not_give_it() {
     }
 }
 
+/// `cargo run` and `cargo test` are the README's two commands: they share what they compile only while every dependency has the same features
+/// in both. One that differs below wasmtime compiles it twice.
+#[test]
+fn running_and_testing_compile_the_same_dependencies() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let tree = |what: &[&str]| {
+        let output = Command::new(&cargo)
+            .args(["tree", "--offline", "--locked", "--prefix", "none", "--no-dedupe", "-f", "{p} [{f}]"])
+            .args(what)
+            .current_dir(repository())
+            .output()
+            .expect("cargo runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let testing = tree(&["--workspace", "-e", "normal,build,dev"]);
+    for package in ["pith", "pith-tests"] {
+        let running = tree(&["-p", package, "-e", "normal,build"]);
+        let other: Vec<&String> = running.difference(&testing).collect();
+        assert!(
+            running.len() > 100 && other.is_empty(),
+            "{package}: give these their features in host/bindings: {other:?}"
+        );
+    }
+}
+
 /// A habit: these words stand in no source of these folders, except in the files named.
 struct Habit {
     why: &'static str,

@@ -10,10 +10,11 @@ use crate::{
 };
 use clap::CommandFactory;
 use pith_protocol::Content;
-use pith_runtime::{Environment, Options, SessionChoice, ShippedPlugin};
+use pith_runtime::{Environment, Options, Progress, SessionChoice, ShippedPlugin};
 use std::{
     io::{IsTerminal, Read, Write},
     path::PathBuf,
+    sync::Arc,
 };
 
 /// Characters of a notice. It is one line: what it quotes of others shall not look like a notice of ours.
@@ -54,6 +55,14 @@ pub fn tell_notices(pith: &pith_runtime::Pith) {
     }
 }
 
+/// Says what takes long, where somebody looks.
+fn progress() -> Option<Progress> {
+    let told: Progress = Arc::new(|what: &str| {
+        let _ = writeln!(std::io::stderr().lock(), "{}", harmless_line(what, NOTICE_CHARS));
+    });
+    std::io::stderr().is_terminal().then_some(told)
+}
+
 /// The plugins that come with Pith, with the grants that they come with.
 pub fn shipped() -> Vec<ShippedPlugin> {
     pith_bundle::shipped()
@@ -84,6 +93,7 @@ fn options(args: &RunArgs) -> Result<Options, Failure> {
     options.plugins = args.plugins.clone();
     options.grants = args.grants.clone();
     options.load_plugins = !args.no_plugins;
+    options.progress = progress();
     options.face = match args.mode {
         Mode::Text => "print",
         Mode::Json => "json",

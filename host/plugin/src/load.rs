@@ -46,7 +46,7 @@ impl Loader<'_> {
         check_bytes(plugin, &bytes)?;
         let digest = hex_digest(&bytes);
         let Compiled { engine, component, is_pooled } = self
-            .component(&digest, &bytes)
+            .component(plugin, &digest, &bytes)
             .map_err(|error| LoadError::Compile { plugin: plugin.to_owned(), source: error.into_boxed_dyn_error() })?;
         check_type(plugin, &engine, &component, &source.grants)?;
         let code = Code::new(&engine, is_pooled, component, &source.grants)
@@ -73,7 +73,7 @@ impl Loader<'_> {
     }
 
     /// From the cache, or compiled; in the pool, or on demand where a component has more of something than a slot of the pool.
-    fn component(&self, digest: &str, bytes: &[u8]) -> wasmtime::Result<Compiled> {
+    fn component(&self, plugin: &str, digest: &str, bytes: &[u8]) -> wasmtime::Result<Compiled> {
         let engines = &self.caller.engines;
         let first = engines.first()?;
         let compiled = |engine: &Engine, component| Compiled {
@@ -88,6 +88,7 @@ impl Loader<'_> {
         if let Some(component) = self.cache.load(spare, digest) {
             return Ok(compiled(spare, component));
         }
+        self.log.compiling(plugin, bytes.len());
         let code = self.cache.compile(first, digest, bytes)?;
         // From the file where it could be kept: pages of a mapped one are shared and come when they are used.
         let open = |engine| self.cache.load(engine, digest).map_or_else(|| in_memory(engine, &code), Ok);

@@ -25,6 +25,10 @@ pub struct LogLine<'l> {
 pub trait LogSink: Send + Sync {
     /// Takes one.
     fn write(&self, line: LogLine<'_>);
+
+    /// A plugin's component of so many bytes is about to be compiled, which takes about a second for each MB; only at its first start. Asked
+    /// from the threads that load.
+    fn compiling(&self, _plugin: &str, _bytes: usize) {}
 }
 
 /// Drops all lines.

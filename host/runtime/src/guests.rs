@@ -88,6 +88,8 @@ pub(crate) struct House<'a> {
     pub session: &'a str,
     /// Whether the session is on disk.
     pub is_kept: bool,
+    /// Who is told what takes long.
+    pub progress: Option<Progress>,
 }
 
 impl House<'_> {
@@ -122,7 +124,7 @@ impl House<'_> {
             environment: self.environment.for_children(),
             // Shipped plugins stand first, so that their tools have their names before any other's.
             reserved_tools: Vec::new(),
-            log: Arc::new(Log(FileLog::new(self.places.log_file()))),
+            log: Arc::new(Log { file: FileLog::new(self.places.log_file()), progress: self.progress.clone() }),
         })?;
         notices.extend(host.notices().iter().map(|notice| told(notice, &names)));
         let host = Arc::new(host);
@@ -167,10 +169,28 @@ fn told(notice: &Notice, loaded: &[String]) -> String {
     }
 }
 
-/// Plugins' lines go to the file.
-struct Log(FileLog);
+/// Who is told what the start is busy with, while it is: one line. Called from the threads that work.
+pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The component from which on compiling takes long enough to be told, in bytes: about a second.
+const TOLD_FROM_BYTES: usize = 800_000;
+
+/// Plugins' lines go to the file; what takes long is told.
+struct Log {
+    file: FileLog,
+    progress: Option<Progress>,
+}
 
 impl LogSink for Log {
+    fn compiling(&self, plugin: &str, bytes: usize) {
+        if let Some(progress) = &self.progress
+            && bytes >= TOLD_FROM_BYTES
+        {
+            let megabytes = bytes as f64 / 1e6;
+            progress(&format!("compiling plugin {plugin} ({megabytes:.1} MB), at its first start only ..."));
+        }
+    }
+
     fn write(&self, line: LogLine<'_>) {
         let level = match line.level {
             LogLevel::Debug => "debug",
@@ -178,7 +198,7 @@ impl LogSink for Log {
             LogLevel::Warn => "warn",
             LogLevel::Error => "error",
         };
-        self.0.write(level, line.plugin, line.message);
+        self.file.write(level, line.plugin, line.message);
     }
 }
 

@@ -54,7 +54,7 @@ mod sweep;
 
 pub use clock::SystemClock;
 pub use environment::{BASE_URL_VARIABLES, CREDENTIAL_VARIABLES, CredentialVariable, Environment, MODEL_VARIABLE};
-pub use guests::GuestsError;
+pub use guests::{GuestsError, Progress};
 pub use hardening::harden_process;
 pub use hint::failure_hint;
 pub use input::{FILE_LIMIT_BYTES, FILES_LIMIT, IMAGE_LIMIT_BYTES, InputError, TEXT_LIMIT_BYTES, read_input};

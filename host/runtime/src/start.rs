@@ -3,7 +3,7 @@
 use crate::{
     clock::SystemClock,
     environment::Environment,
-    guests::{GuestsError, House},
+    guests::{GuestsError, House, Progress},
     hardening,
     model::{ModelError, Named, Providers, needs_tls},
     notice::one_line,
@@ -53,6 +53,8 @@ pub struct Options {
     pub person: Option<Arc<dyn Person>>,
     /// The system prompt's first section, instead of Pith's own.
     pub preamble: Option<String>,
+    /// Told what the start is busy with, where that takes over a second. Default: nobody.
+    pub progress: Option<Progress>,
 }
 
 impl Options {
@@ -80,6 +82,7 @@ impl Options {
             face: "library".to_owned(),
             person: None,
             preamble: None,
+            progress: None,
         }
     }
 }
@@ -178,6 +181,7 @@ pub async fn start(options: Options) -> Result<Pith, StartError> {
                 workspace: &workspace,
                 session: session.as_str(),
                 is_kept,
+                progress: options.progress.clone(),
             };
             house.load(planned)
         })
