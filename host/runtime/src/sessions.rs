@@ -59,7 +59,7 @@ pub enum ChoiceError {
         source: io::Error,
     },
     /// No such session.
-    #[error("there is no session {wanted}: neither a file, nor the beginning of a session's id")]
+    #[error("there is no session {wanted}: neither a regular file, nor the beginning of a session's id")]
     NotFound {
         /// As asked for.
         wanted: String,

@@ -3,10 +3,11 @@
 
 use pith_core::Spool;
 use pith_os::SpoolDir;
+use rustix::fs::OFlags;
 use std::{
-    fs::{File, TryLockError},
+    fs::{File, OpenOptions, TryLockError},
     io,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -28,7 +29,7 @@ impl HeldSpool {
     pub fn open(path: &Path) -> io::Result<Self> {
         for _ in 0..HOLD_TRIES {
             let dir = SpoolDir::new(path)?;
-            let lock = match File::open(path) {
+            let lock = match open_folder(path) {
                 Ok(lock) => lock,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
@@ -42,6 +43,13 @@ impl HeldSpool {
         }
         Err(io::Error::new(io::ErrorKind::WouldBlock, "another process removes it"))
     }
+}
+
+/// Opens a folder to lock it. Children can reach where it lies: a link or a FIFO in its place is neither followed nor waited for.
+pub(crate) fn open_folder(path: &Path) -> io::Result<File> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
 /// Whether this is still what lies at the path.

