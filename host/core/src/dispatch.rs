@@ -9,7 +9,7 @@ use crate::{
     schema::Schema,
     scope::CallScope,
 };
-use pith_protocol::{CallOrigin, Content, Event, Text, ToolCall, ToolOutput, VerdictKind};
+use pith_protocol::{CallOrigin, Content, Event, Text, ToolCall, ToolOutput, ToolSpec, VerdictKind};
 use serde_json::Value;
 use std::{
     collections::{HashMap, HashSet},
@@ -77,7 +77,8 @@ pub struct Dispatcher {
     person: Arc<dyn Person>,
     spool: Arc<dyn Spool>,
     clock: Arc<dyn Clock>,
-    schemas: Mutex<HashMap<String, Arc<Schema>>>,
+    /// By the address of the tool's definition, which is kept beside the schema so that no other takes its place.
+    schemas: Mutex<HashMap<usize, (Arc<ToolSpec>, Arc<Schema>)>>,
     /// What the person allowed for the session, under the gate's digest and key. Never kept by a plugin.
     allowed: Mutex<HashSet<(String, String)>>,
 }
@@ -220,14 +221,15 @@ impl Dispatcher {
         Ok(CanonicalCall { id: call.id.clone(), name: call.name.clone(), input: input.into(), value: Arc::new(value) })
     }
 
-    /// Compiled at the first call and kept. Keyed by who serves it and the schema's own text, so that a changed tool never meets an old schema.
+    /// Compiled at the first call and kept; a tool whose definition changed has another one.
     fn schema(&self, tool: &OfferedTool) -> Result<Arc<Schema>, crate::schema::SchemaError> {
-        let key = format!("{}\0{}", tool.served_by, tool.spec.input_schema);
-        if let Some(schema) = self.schemas.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        let key = Arc::as_ptr(&tool.spec).addr();
+        if let Some((_, schema)) = self.schemas.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(schema.clone());
         }
         let schema = Arc::new(Schema::compile(&tool.spec.input_schema)?);
-        self.schemas.lock().unwrap_or_else(PoisonError::into_inner).insert(key, schema.clone());
+        let kept = (tool.spec.clone(), schema.clone());
+        self.schemas.lock().unwrap_or_else(PoisonError::into_inner).insert(key, kept);
         Ok(schema)
     }
 
