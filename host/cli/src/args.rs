@@ -52,7 +52,7 @@ pub struct RunArgs {
     /// The message, and @FILE for each text file or picture to attach
     #[arg(value_name = "MESSAGE")]
     pub messages: Vec<String>,
-    /// Print the answer and leave (also without -p while there is no conversation on a terminal)
+    /// Print the answer and leave; the default, since this version has no conversation on a terminal yet
     #[arg(short, long)]
     pub print: bool,
     /// What is printed

@@ -35,6 +35,7 @@ pub async fn follow(args: RunArgs) -> Result<u8, Failure> {
     let content = content(&args.messages, piped)?;
     let pith = pith_runtime::start(options).await.map_err(|error| start_failure(&error))?;
     tell_notices(&pith);
+    tell_lost(&pith, &content, args.thinking.as_deref());
     let face: Box<dyn Face> = match args.mode {
         Mode::Json => Box::new(JsonFace::new()),
         Mode::Text => Box::new(PrintFace::new()),
@@ -61,6 +62,19 @@ fn progress() -> Option<Progress> {
         let _ = writeln!(std::io::stderr().lock(), "{}", harmless_line(what, NOTICE_CHARS));
     });
     std::io::stderr().is_terminal().then_some(told)
+}
+
+/// Says what of the question the model will not get: models that are not in the table count as reading text only.
+fn tell_lost(pith: &pith_runtime::Pith, content: &[Content], thinking: Option<&str>) {
+    let card = pith.model();
+    let name = harmless_line(&card.model.to_string(), NOTICE_CHARS);
+    let mut err = std::io::stderr().lock();
+    if !card.reads_images && content.iter().any(|block| matches!(block, Content::Image(_))) {
+        let _ = writeln!(err, "note: {name} is not known to read pictures: it gets a line of text in their place");
+    }
+    if !card.thinks && thinking.is_some_and(|level| level != "off") && card.model.provider != "scripted" {
+        let _ = writeln!(err, "note: {name} is not known to think: --thinking is left out");
+    }
 }
 
 /// The plugins that come with Pith, with the grants that they come with.

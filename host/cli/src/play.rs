@@ -5,11 +5,18 @@
 use crate::failure::{DONE, FAILED, Failure, HUNG_UP, INTERRUPTED, TERMINATED, chain};
 use pith_protocol::{Content, Event, StopReason};
 use pith_runtime::{Inbox, ModelCard, Pith, RunEnd, Session};
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How long an aborted run may take to answer its open calls before the program leaves without it.
 const LEAVE_AFTER: Duration = Duration::from_secs(2);
+
+/// Signals within this of the first are the same wish.
+const SAME_WORD: Duration = Duration::from_millis(100);
 
 /// Shows what happens. An error of its writes means that nobody reads any more.
 pub trait Face: Send {
@@ -27,22 +34,24 @@ pub async fn play(pith: Pith, content: Vec<Content>, face: Box<dyn Face>) -> Res
     let pith = Arc::new(pith);
     let played = whole(pith.clone(), content, face);
     tokio::pin!(played);
-    let mut signalled = None;
+    let mut signalled: Option<(u8, Instant)> = None;
     let leave = tokio::time::sleep(Duration::MAX);
     tokio::pin!(leave);
     loop {
         tokio::select! {
             biased;
-            code = signals.next() => {
-                if signalled.is_some() {
-                    return Ok(code);
+            code = signals.next() => match signalled {
+                // Some programs send a signal to the process and to its group: that is one word, said twice.
+                Some((_, at)) if at.elapsed() < SAME_WORD => {}
+                Some(_) => return Ok(code),
+                None => {
+                    signalled = Some((code, Instant::now()));
+                    pith.abort();
+                    leave.as_mut().reset((Instant::now() + LEAVE_AFTER).into());
                 }
-                signalled = Some(code);
-                pith.abort();
-                leave.as_mut().reset(tokio::time::Instant::now() + LEAVE_AFTER);
-            }
-            code = &mut played => return signalled.map_or(code, Ok),
-            () = &mut leave => return Ok(signalled.unwrap_or(FAILED)),
+            },
+            code = &mut played => return signalled.map_or(code, |(code, _)| Ok(code)),
+            () = &mut leave => return Ok(signalled.map_or(FAILED, |(code, _)| code)),
         }
     }
 }

@@ -40,6 +40,8 @@ impl Face for PrintFace {
     fn begin(&mut self, _session: &Session, model: &ModelCard) -> io::Result<()> {
         if model.model.provider == "scripted" {
             writeln!(io::stderr().lock(), "note: the model is scripted: it plays a file, no model is asked")?;
+        } else {
+            self.tell(&format!("· asking {}", harmless_line(&model.model.to_string(), ARGUMENT_CHARS)));
         }
         Ok(())
     }

@@ -18,9 +18,16 @@ pub struct NotExact(String);
 /// Parses JSON as every reader would: no duplicate keys, no lone surrogates, no number that is not exact, no nesting over 64.
 pub fn parse_strict(text: &str) -> Result<Value, NotExact> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Strict { depth: 0 }.deserialize(&mut reader).map_err(|error| NotExact(error.to_string()))?;
-    reader.end().map_err(|error| NotExact(error.to_string()))?;
+    let value = Strict { depth: 0 }.deserialize(&mut reader).map_err(|error| placed(&error))?;
+    reader.end().map_err(|error| placed(&error))?;
     Ok(value)
+}
+
+/// The place stands apart from the words, which may end in advice.
+fn placed(error: &serde_json::Error) -> NotExact {
+    let text = error.to_string();
+    let words = text.rsplit_once(" at line ").map_or(text.as_str(), |(words, _)| words);
+    NotExact(format!("{words} (line {}, column {})", error.line(), error.column()))
 }
 
 /// Checks a value that was parsed already by the same law, as far as a value can still show it.

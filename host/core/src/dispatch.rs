@@ -1,4 +1,4 @@
-//! The one path of every tool call, of any origin: canonical -> schema -> gates on the final bytes -> person -> run -> filters ->
+//! The one path of every tool call, of any origin: parse -> coerce -> canonical form -> schema -> gates on the final bytes -> person -> run -> filters ->
 //! size bound. Nothing else calls `Tools::run`.
 
 use crate::{
@@ -46,13 +46,6 @@ pub struct Prepared {
     call: CanonicalCall,
     origin: CallOrigin,
     scope: CallScope,
-}
-
-impl Prepared {
-    /// Whether the tool wants its batch run one by one.
-    pub fn is_sequential(&self) -> bool {
-        self.tool.spec.execution == pith_protocol::Execution::Sequential
-    }
 }
 
 /// A call that is over.
@@ -239,7 +232,7 @@ impl Dispatcher {
         let mut keys = Vec::new();
         for judgement in self.hooks.judge(call, origin, scope.clone()).await {
             let plugin = judgement.plugin;
-            let denied = match judgement.verdict {
+            let (denied, told) = match judgement.verdict {
                 Ok(Verdict::Pass) => continue,
                 Ok(Verdict::Ask { text, remember }) => {
                     let key = remember.map(|key| (judgement.digest.clone(), key));
@@ -251,12 +244,27 @@ impl Dispatcher {
                     keys.push(key);
                     continue;
                 }
-                Ok(Verdict::Deny(reason)) => reason,
-                Err(Stop::Refused(refusal)) => format!("the gate refused to judge: {}", refusal.message),
-                Err(Stop::Fault(fault)) => format!("the gate failed, so the call is denied: {}", fault.cause),
+                Ok(Verdict::Deny(reason)) => {
+                    let told = denial(&call.name, &plugin, &reason);
+                    (reason, told)
+                }
+                Err(Stop::Refused(refusal)) => {
+                    let why = format!("the gate refused to judge: {}", refusal.message);
+                    let told = denial(&call.name, &plugin, &refusal.message);
+                    (why, told)
+                }
+                // The host's own words: the plugin said nothing.
+                Err(Stop::Fault(fault)) => {
+                    let why = format!("the gate failed: {}", fault.cause);
+                    let told = format!(
+                        "The call to {} was denied, because the gate of plugin {plugin} failed: {}",
+                        call.name, fault.cause
+                    );
+                    (why, told)
+                }
             };
             self.tell(scope, call, &plugin, VerdictKind::Deny, &denied).await;
-            return Err(Dispatched::stopped(denial(&call.name, &plugin, &denied)));
+            return Err(Dispatched::stopped(told));
         }
         if questions.is_empty() {
             return Ok(());

@@ -1,6 +1,6 @@
 //! Capabilities: what a plugin may be given, in the text form `CAPABILITY[=BOUND]` that grants and `--grant` share.
 
-use crate::folder::normalise;
+use crate::{fold_plugin_name, folder::normalise};
 use std::{
     fmt,
     path::{Path, PathBuf},
@@ -398,11 +398,10 @@ pub enum GrantError {
 pub fn parse_grant(text: &str) -> Result<Grant, GrantError> {
     let form = || GrantError::Form { text: text.chars().take(200).collect() };
     let (plugin, capability) = text.split_once(':').ok_or_else(form)?;
-    let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    if plugin.is_empty() || !plugin.bytes().all(is_name) {
-        return Err(form());
-    }
-    Ok(Grant { plugin: plugin.to_owned(), capability: capability.parse()? })
+    // As it is made of a file's name: who writes `my_tool` means the plugin of `my_tool.wasm`.
+    let is_name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let plugin = plugin.bytes().all(is_name).then(|| fold_plugin_name(plugin)).flatten().ok_or_else(form)?;
+    Ok(Grant { plugin, capability: capability.parse()? })
 }
 
 impl FromStr for Grant {

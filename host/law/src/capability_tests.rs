@@ -29,7 +29,9 @@ fn grants_are_read_and_written_in_one_form() {
 fn what_is_no_grant_is_refused_with_the_way_out() {
     refused("mine", "NAME:CAPABILITY");
     refused(":tools", "NAME:CAPABILITY");
-    refused("Mine:tools", "NAME:CAPABILITY");
+    refused("my tool:tools", "NAME:CAPABILITY");
+    refused("_:tools", "NAME:CAPABILITY");
+    assert_eq!(parse_grant("My_Tool.v2:tools").unwrap().plugin, "my-tool-v2");
     refused("mine:fils=workspace", "tool-gate");
     refused("mine:fils=workspace", "files, process, http");
     refused("mine:tools=x", "no bound");

@@ -112,7 +112,7 @@ fn is_version_suffix(rest: &str) -> bool {
     is_date || tag == "latest" || tag == "0"
 }
 
-/// What is known of a model; the defaults for one that the table does not have.
+/// What is known of a model; for one that the table does not have: 128,000 tokens of window, 16,384 of output, text only.
 pub fn model_card(model: &ModelRef, wire: Wire) -> ModelCard {
     let known = known(model);
     ModelCard {

@@ -12,7 +12,10 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::Path,
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use wasmtime::{Engine, component::Component};
 
@@ -28,6 +31,8 @@ pub(crate) struct CodeCache {
     engine_key: String,
     /// Why something could not be kept, the first time.
     unkept: OnceLock<String>,
+    /// Something in the folder is not what was written there.
+    altered: AtomicBool,
 }
 
 /// A sha256 in hex.
@@ -52,12 +57,19 @@ impl CodeCache {
             Ok(folder) => (Some(folder), None),
             Err(error) => (None, Some(format!("compiled code is not kept: {}: {error}", dir.display()))),
         };
-        (Self { folder, engine_key: engine_key(engine), unkept: OnceLock::new() }, refused)
+        (
+            Self { folder, engine_key: engine_key(engine), unkept: OnceLock::new(), altered: AtomicBool::new(false) },
+            refused,
+        )
     }
 
     /// Why something could not be kept in a folder that can be used, such as a full disk: then every start compiles anew.
     pub fn trouble(&self) -> Option<String> {
-        self.unkept.get().cloned()
+        let altered = || {
+            let folder = self.folder.as_ref().filter(|_| self.altered.load(Ordering::Relaxed))?.path().display();
+            Some(format!("compiled code in {folder} was not what was written there; it was compiled anew"))
+        };
+        self.unkept.get().cloned().or_else(altered)
     }
 
     /// The compiled form of the component with this digest, if it is there and whole.
@@ -65,9 +77,14 @@ impl CodeCache {
         let folder = self.folder.as_ref()?;
         let name = self.code_name(digest);
         let recorded = folder.read_text(Path::new(&format!("{name}.sum")), 64).ok()?;
-        let mut file = folder.open_file(Path::new(&name)).ok()?;
+        let Ok(mut file) = folder.open_file(Path::new(&name)) else {
+            let is_there = std::fs::symlink_metadata(folder.path().join(&name)).is_ok();
+            self.altered.fetch_or(is_there, Ordering::Relaxed);
+            return None;
+        };
         let before = file.metadata().ok()?;
         if before.len() > CODE_BYTES || digest_of(&mut file).ok()? != recorded {
+            self.altered.store(true, Ordering::Relaxed);
             return None;
         }
         let path = folder.path().join(&name);

@@ -136,6 +136,13 @@ impl Providers<'_> {
             if self.environment.get(known.name).is_some()
                 && let Some(model) = default_model(known.provider)
             {
+                // With a server of one's own somewhere, what is asked is not what one might expect.
+                if BASE_URL_VARIABLES.iter().any(|(provider, _)| self.environment.base_url(provider).is_some()) {
+                    notices.push(format!(
+                        "asking {model}, the default where {} is set; name another with --model",
+                        known.name
+                    ));
+                }
                 return self.open(&model);
             }
         }

@@ -5,7 +5,8 @@ use serde::Deserialize;
 
 use crate::{commands, paths};
 
-/// The plugin's settings: `{"paths": [...], "commands": [...]}`. What is absent is as shipped; an empty list is no rule.
+/// The plugin's settings: `{"paths": [...], "commands": [...]}`. What is absent is as shipped; a list takes the shipped one's place, in
+/// which the entry `...` stands for all that is shipped; an empty list is no rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
@@ -125,7 +126,7 @@ impl Rules {
     fn protecting(&self, path: &str) -> Option<&str> {
         match &self.paths {
             None => paths::protecting(path, PATHS),
-            Some(rules) => paths::protecting(path, rules.iter().map(String::as_str)),
+            Some(rules) => paths::protecting(path, filled(rules, &PATHS)),
         }
     }
 
@@ -135,14 +136,45 @@ impl Rules {
                 let rule = commands::forbidding(command, COMMANDS.iter().map(|(rule, _)| *rule))?;
                 COMMANDS.iter().find(|(own, _)| *own == rule).copied()
             }
-            Some(rules) => Some((commands::forbidding(command, rules.iter().map(String::as_str))?, OWN_RULE)),
+            Some(rules) => {
+                let rule = commands::forbidding(command, filled(rules, &COMMANDS.map(|(rule, _)| rule)))?;
+                Some(COMMANDS.iter().find(|(own, _)| *own == rule).copied().unwrap_or((rule, OWN_RULE)))
+            }
         }
     }
 }
 
+/// The user's rules, the shipped ones in the place of `...`.
+fn filled<'r>(rules: &'r [String], shipped: &[&'r str]) -> Vec<&'r str> {
+    let mut filled = Vec::with_capacity(rules.len());
+    for rule in rules {
+        match rule.as_str() {
+            SHIPPED => filled.extend_from_slice(shipped),
+            own => filled.push(own),
+        }
+    }
+    filled
+}
+
+/// An entry that stands for the shipped rules.
+const SHIPPED: &str = "...";
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn own_rules_take_the_shipped_ones_place_or_stand_beside_them() {
+        let denied = |settings: &str, path: &str| {
+            let verdict = judge(settings, "write", &format!(r#"{{"content":"x","path":"{path}"}}"#)).unwrap();
+            matches!(verdict, Verdict::Deny(_))
+        };
+        assert!(denied("{}", ".env") && !denied("{}", "a.lock"));
+        assert!(!denied(r#"{"paths":["*.lock"]}"#, ".env") && denied(r#"{"paths":["*.lock"]}"#, "a.lock"));
+        assert!(denied(r#"{"paths":["...","*.lock"]}"#, ".env") && denied(r#"{"paths":["...","*.lock"]}"#, "a.lock"));
+        let sudo = judge(r#"{"commands":["make","..."]}"#, "bash", r#"{"command":"sudo ls"}"#).unwrap();
+        assert!(matches!(sudo, Verdict::Deny(reason) if reason.contains("without the rights")));
+    }
 
     fn judge(settings: &str, tool: &str, input: &str) -> Result<Verdict, Error> {
         pith_sdk::settings::parse::<Rules>(settings)?.judge(&Call::new("1", tool, input))

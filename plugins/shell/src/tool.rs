@@ -33,7 +33,7 @@ pub struct BashInput {
 
 impl Tool for Bash {
     const NAME: &'static str = "bash";
-    const DESCRIPTION: &'static str = "Run a command in bash, in the working folder. Gives standard output and standard error together; the last 2000 lines or 50KB, and where the whole is if that was more. Standard input is empty. Each call is a new shell: `cd` and variables do not last.";
+    const DESCRIPTION: &'static str = "Run a command in bash, in the working folder. Gives standard output and standard error together; the last 2000 lines or 50KB, and where the whole is if that was more. Standard input is empty. Each call is a new shell: `cd` and variables do not last, and what it leaves in the background ends with it.";
     const META: Option<&'static str> = Some(r#"{"destructiveHint":true,"openWorldHint":true}"#);
     type Input = BashInput;
 
