@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, path::Path};
 
 #[test]
 fn a_signal_ends_the_run_and_leaves_a_valid_session() {
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         for mode in ["json", "text"] {
             let home = Home::new();
             let running = sleeping(&home, mode);
@@ -54,6 +54,46 @@ fn a_signal_ends_a_wait_before_another_try() {
     running.finish().exits(130);
     assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
     assert_eq!(server.requests().len(), 1);
+}
+
+/// What sends a signal to a process and to its group says one word twice: the run still ends in order.
+#[test]
+fn a_signal_said_twice_at_once_is_one() {
+    let home = Home::new();
+    let running = sleeping(&home, "json");
+    running.signal(Signal::TERM);
+    running.signal(Signal::TERM);
+    let run = running.finish().exits(143);
+    assert_eq!(run.events().pop(), Some(json!({ "type": "agent_settled", "aborted": true })));
+    assert_answered(&home.session());
+}
+
+/// `pith | less`: the reader stopped reading, and the pipe is full.
+#[test]
+fn a_reader_that_does_not_read_does_not_hold_up_ctrl_c() {
+    use std::process::Stdio;
+    let home = Home::new();
+    let model = home.scripted(json!([{ "text": "word ".repeat(200_000) }]));
+    let mut command = home.command(&["--mode", "json", "--model", &model, "go"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while home.sessions().is_empty() {
+        assert!(std::time::Instant::now() < until, "the run did not begin");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, Signal::INT).expect("it is there");
+    let code = loop {
+        if let Some(status) = child.try_wait().expect("it can be waited for") {
+            break status.code();
+        }
+        if std::time::Instant::now() >= until {
+            child.kill().expect("it is there");
+            panic!("Ctrl-C was not heard while nobody read");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    assert_eq!(code, Some(130));
 }
 
 /// `pith`, while its bash sleeps, after a first call has finished.

@@ -338,3 +338,31 @@ fn arguments_that_two_readers_could_read_differently_are_not_run() {
         assert!(is_error, "{text} was run: {result}");
     }
 }
+
+/// A plugin has at most eight programs running: the others of a reply wait for their turn.
+#[test]
+fn twelve_commands_of_one_reply_all_run() {
+    let home = Home::new();
+    let calls: Vec<Value> = (0..12)
+        .map(|number| json!({ "id": format!("c{number}"), "name": "bash", "arguments": { "command": format!("sleep 0.1; echo {number}") } }))
+        .collect();
+    let run = home.play(json!([{ "calls": calls }, { "text": "done" }]), &[]).ok();
+    for number in 0..12 {
+        let (text, is_error) = run.result(&format!("c{number}"));
+        assert_eq!((text.trim(), is_error), (number.to_string().as_str(), false));
+    }
+}
+
+/// A name that is no UTF-8 costs itself, not the listing.
+#[test]
+fn names_that_are_no_text_are_counted_and_the_rest_is_listed() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    let home = Home::new();
+    for name in [&b"a.txt"[..], b"bad\xff.txt", b"worse\xfe\xff", b"z.txt"] {
+        std::fs::write(home.work().join(OsStr::from_bytes(name)), "x").expect("it can be written");
+    }
+    let run =
+        home.play(json!([{ "calls": [{ "id": "l", "name": "ls", "arguments": {} }] }, { "text": "done" }]), &[]).ok();
+    let (text, is_error) = run.result("l");
+    assert!(!is_error && text.starts_with("a.txt\nz.txt\n") && text.contains("2 names"), "{text}");
+}
