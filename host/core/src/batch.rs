@@ -4,7 +4,7 @@ use crate::{
     dispatch::Dispatched,
     projection::PromptState,
     run::{Agent, Run},
-    scope::{CallScope, Progress},
+    scope::{CallScope, Progress, RunFacts},
     session::SessionError,
 };
 use futures::{StreamExt, stream::FuturesUnordered};
@@ -36,6 +36,7 @@ impl Agent {
         told: &PromptState,
     ) -> Result<Batch, SessionError> {
         let calls: Vec<&ToolCall> = reply.tool_calls().collect();
+        let facts = Arc::new(self.facts(run));
         let declared: Vec<String> = told.tools.iter().map(|tool| tool.name.clone()).collect();
         let mut answers: Vec<Option<(Arc<Message>, bool)>> = vec![None; calls.len()];
         if reply.stop_reason == StopReason::Length {
@@ -47,14 +48,14 @@ impl Agent {
         } else if self.wants_turns(&calls) {
             for (answer, call) in answers.iter_mut().zip(&calls) {
                 self.announce(call).await;
-                let done = self.dispatcher.dispatch(call, Some(&declared), self.scope(run, call)).await;
+                let done = self.dispatcher.dispatch(call, Some(&declared), self.scope(&facts, run, call)).await;
                 *answer = Some(self.record(call, done).await?);
             }
         } else {
             let mut running = FuturesUnordered::new();
             for (index, call) in calls.iter().enumerate() {
                 self.announce(call).await;
-                match self.dispatcher.prepare(call, Some(&declared), self.scope(run, call)).await {
+                match self.dispatcher.prepare(call, Some(&declared), self.scope(&facts, run, call)).await {
                     Ok(prepared) => running.push(async move { (index, self.dispatcher.execute(prepared).await) }),
                     Err(stopped) => answers[index] = Some(self.record(call, stopped).await?),
                 }
@@ -80,11 +81,11 @@ impl Agent {
         })
     }
 
-    fn scope(&self, run: &Run, call: &ToolCall) -> CallScope {
+    fn scope(&self, facts: &Arc<RunFacts>, run: &Run, call: &ToolCall) -> CallScope {
         let args = Value::Object(call.arguments.clone());
         CallScope {
             session: self.session.clone(),
-            facts: Arc::new(self.facts(run)),
+            facts: facts.clone(),
             caller: Caller::Model,
             cancel: run.cancel.child_token(),
             progress: Progress::new(self.outbox.clone(), call.id.clone(), call.name.clone(), args),

@@ -32,8 +32,7 @@ pub(crate) fn project(path: &[Arc<Entry>]) -> Projection {
         None => (&path[..0], path),
         Some(at) => {
             if let EntryBody::Compaction(compaction) = &path[at].body {
-                messages
-                    .push(user_words(wrapped_summary(&compaction.summary, "The conversation so far, in short:"), 0));
+                messages.push(user_words(wrapped_summary(&compaction.summary, SO_FAR), 0));
                 let first = path[..at].iter().position(|entry| entry.id == compaction.first_kept_entry_id);
                 (first.map_or(&path[..0], |first| &path[first..at]), &path[at + 1..])
             } else {
@@ -91,10 +90,9 @@ fn shown(entry: &Entry) -> Option<Arc<Message>> {
             Message::BranchSummary(branch) => {
                 Some(user_words(wrapped_summary(&branch.summary, BRANCH), branch.timestamp))
             }
-            Message::CompactionSummary(summary) => Some(user_words(
-                wrapped_summary(&summary.summary, "The conversation so far, in short:"),
-                summary.timestamp,
-            )),
+            Message::CompactionSummary(summary) => {
+                Some(user_words(wrapped_summary(&summary.summary, SO_FAR), summary.timestamp))
+            }
             Message::System(_) | Message::BashExecution(_) => None,
         },
         EntryBody::CustomMessage(custom) => Some(marked(&custom.custom_type, &custom.content, 0)),
@@ -103,6 +101,7 @@ fn shown(entry: &Entry) -> Option<Arc<Message>> {
     }
 }
 
+const SO_FAR: &str = "The conversation so far, in short:";
 const BRANCH: &str = "Another branch of this conversation was left; what happened there, in short:";
 
 fn wrapped_summary(summary: &str, lead: &str) -> String {
