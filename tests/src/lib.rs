@@ -7,6 +7,7 @@ mod home;
 mod place;
 mod run;
 mod server;
+mod table;
 mod tls;
 mod wire;
 
@@ -16,5 +17,6 @@ pub use home::Home;
 pub use place::{case, case_text, cases, pith_binary, repository, target_folder};
 pub use run::{Run, Running};
 pub use server::{Answer, Request, Server};
+pub use table::{Ground, Row, Seen, Table};
 pub use tls::Authority;
 pub use wire::{Reply, Wire};

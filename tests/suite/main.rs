@@ -13,6 +13,7 @@ mod pi_events;
 mod plugins;
 mod sessions;
 mod signals;
+mod tables;
 mod terminal;
 mod tools;
 mod wires;
