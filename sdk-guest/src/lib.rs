@@ -5,9 +5,10 @@
 //! [`tools!`], [`export_gate!`] or [`export_filter!`]; the component then exports exactly those interfaces, and imports
 //! exactly the authorities that its code uses. `examples/word-count` is a whole one.
 //!
-//! Everything here also compiles for the machine it is built on, so that the pure parts of a plugin are tested there; the
-//! functions that reach the host ([`context`], [`log`], [`scan`] ...) panic outside a host.
+//! Everything here also compiles for the machine it is built on, so that the pure parts of a plugin are tested there: see
+//! [`testing`].
 
+mod authorities;
 mod call;
 mod context_of_call;
 mod error;
@@ -23,13 +24,15 @@ pub mod log;
 pub mod paths;
 pub mod progress;
 pub mod settings;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod testing;
 pub mod text;
 
 pub use bindings::imports::pith::plugin::call_types::CallOrigin as Origin;
 pub use bindings::imports::pith::plugin::tool_types::{Execution, Exposure, ToolOutput as Output, ToolSpec};
 pub use bindings::imports::pith::plugin::types::{Content, Error, ErrorKind, Image};
 /// The authorities and services of the host, as `wit/imports.wit` describes them.
-pub use bindings::imports::pith::plugin::{
+pub use authorities::{
     agent, context, dialog, http, models, process, scan, secrets, session_labels, session_read, state, storage,
     tool_calls, tool_updates, ui,
 };

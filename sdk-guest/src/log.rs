@@ -1,6 +1,6 @@
 //! Lines for the log file, never for the screen. At most 64 KiB a call.
 
-pub use crate::bindings::imports::pith::plugin::log::{Level, write};
+pub use crate::authorities::log::{Level, write};
 
 /// For those who look for a fault.
 pub fn debug(message: &str) {

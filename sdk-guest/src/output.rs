@@ -51,11 +51,24 @@ impl Output {
         self
     }
 
+    /// The text that the model reads: all blocks of text, a line break between two.
+    pub fn to_text(&self) -> String {
+        text_of(&self.content)
+    }
+
     /// Ends the run after this batch, if every call of the batch says so.
     pub fn terminate(mut self) -> Self {
         self.terminate = true;
         self
     }
+}
+
+pub(crate) fn text_of(content: &[Content]) -> String {
+    let texts = content.iter().filter_map(|block| match block {
+        Content::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// What a gate answers.

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use crate::Error;
-pub use crate::bindings::imports::pith::plugin::settings::get as json;
+pub use crate::authorities::settings::get as json;
 
 /// The settings as a type of the plugin's own. Nothing set is an empty object, so give every field a default.
 ///
