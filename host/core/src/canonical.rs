@@ -46,12 +46,6 @@ pub fn check_value(value: &Value) -> Result<(), NotExact> {
     walk(value, 0)
 }
 
-/// The canonical form of a value that is exact: RFC 8785.
-pub fn canonical_json(value: &Value) -> String {
-    // Fails only on numbers that are not finite, which a value cannot hold.
-    serde_json_canonicalizer::to_string(value).unwrap_or_else(|_| value.to_string())
-}
-
 fn too_deep() -> String {
     format!("the arguments are nested deeper than {ARGUMENT_DEPTH}")
 }
@@ -150,6 +144,7 @@ impl<'de> Visitor<'de> for Strict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::canonical_form::canonical_json;
 
     #[track_caller]
     fn refused(text: &str, part: &str) {

@@ -2,7 +2,9 @@
 //! size bound. Nothing else calls `Tools::run`.
 
 use crate::{
-    canonical, coerce,
+    canonical,
+    canonical_form::canonical_json,
+    coerce,
     ports::{
         AskedQuestion, CallOutcome, Clock, Decision, Filtered, Hooks, OfferedTool, Person, Spool, Stop, Tools, Verdict,
     },
@@ -210,7 +212,7 @@ impl Dispatcher {
                 faults.join("\n")
             )));
         }
-        let input = canonical::canonical_json(&value);
+        let input = canonical_json(&value);
         Ok(CanonicalCall { id: call.id.clone(), name: call.name.clone(), input: input.into(), value: Arc::new(value) })
     }
 

@@ -5,6 +5,7 @@
 
 mod batch;
 mod canonical;
+mod canonical_form;
 mod coerce;
 mod dispatch;
 mod line;
@@ -19,7 +20,8 @@ mod scope;
 mod session;
 mod tree;
 
-pub use canonical::{NotExact, canonical_json, parse_strict};
+pub use canonical::{NotExact, parse_strict};
+pub use canonical_form::canonical_json;
 pub use dispatch::{CANCEL_GRACE, CanonicalCall, Dispatched, Dispatcher, Prepared, RESULT_TEXT_LIMIT_BYTES};
 pub use line::{LINE_LIMIT_BYTES, LineFault};
 pub use mailbox::{Mailbox, MailboxFull, QUEUE_MESSAGES};
