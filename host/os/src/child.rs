@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
@@ -14,11 +15,9 @@ use rustix::process::{Pid, Signal};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep_until, timeout};
-use tokio_util::sync::CancellationToken;
 
 use crate::harden::seal_descriptors;
 use crate::process::{CHUNK_BYTES, Chunk, Command, Exit, ProcessError, STDIN_PENDING_BYTES};
-use crate::spool::SpoolFile;
 
 /// After the program's own end a pipe that somebody else still holds is read until it was silent this long.
 pub const DRAIN_IDLE: Duration = Duration::from_millis(100);
@@ -35,6 +34,7 @@ pub struct Child {
     inner: Box<dyn ChildWrapper>,
     /// Also its group's and its session's number. Not reaped before the handle goes (on Linux), so the number is nobody else's.
     pid: Pid,
+    group: Group,
     watch: Watch,
     stdin: Option<pipe::Sender>,
     stdin_pending: VecDeque<u8>,
@@ -63,6 +63,34 @@ struct Ended {
     at: Instant,
     last_chunk: Instant,
     drained_bytes: usize,
+}
+
+/// A child's process group, as long as its number is its own.
+#[derive(Debug, Clone)]
+pub struct Group {
+    pid: Pid,
+    /// Killed for good; from here on the program may be reaped and its number be another's.
+    is_over: Arc<Mutex<bool>>,
+}
+
+impl Group {
+    /// Kills every process of it; nothing where the child was closed or dropped.
+    pub fn kill(&self) {
+        self.signal(false);
+    }
+
+    fn end(&self) {
+        self.signal(true);
+    }
+
+    fn signal(&self, for_good: bool) {
+        let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_over {
+            // Gone already is as good.
+            let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
+            *is_over = for_good;
+        }
+    }
 }
 
 /// How the program's end is noticed.
@@ -128,6 +156,7 @@ impl Child {
         Ok(Self {
             inner,
             pid,
+            group: Group { pid, is_over: Arc::default() },
             watch: Watch::new(pid),
             stdin,
             stdin_pending: command.stdin.into(),
@@ -225,38 +254,20 @@ impl Child {
     /// Kills the whole process group, at once and for good. The exit still comes from [`Child::next`].
     pub fn kill(&mut self) {
         self.killed = true;
-        // Gone already is as good.
-        let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
+        self.group.kill();
+    }
+
+    /// Its process group, to be killed from elsewhere, without waiting for whoever has the child.
+    pub fn group(&self) -> Group {
+        self.group.clone()
     }
 
     /// Kills the group and reaps the program: at most about a second. A drop does the same without waiting.
     pub async fn close(mut self) {
-        self.kill();
+        self.group.end();
         self.close_pipes();
         // Longer than the limit only in an uninterruptible system call; then the drop leaves it to the runtime.
         self.reaped = timeout(REAP_LIMIT, self.inner.wait()).await.is_ok();
-    }
-
-    /// Leaves it running in the care of the task that polls this: its output goes to `spool`, until it ends or `cancel` ends it.
-    /// Its timeout still counts. Standard input is closed.
-    pub async fn detached(mut self, mut spool: SpoolFile, cancel: CancellationToken) -> Result<Exit, ProcessError> {
-        self.close_stdin();
-        let exit = loop {
-            let chunk = tokio::select! {
-                biased;
-                () = cancel.cancelled(), if !self.killed => {
-                    self.kill();
-                    continue;
-                }
-                chunk = self.next(None) => chunk?,
-            };
-            match chunk {
-                Chunk::Stdout(bytes) | Chunk::Stderr(bytes) => spool.append(&bytes),
-                Chunk::Exit(exit) => break exit,
-            }
-        };
-        self.close().await;
-        Ok(Exit { spool: Some(spool.path().to_path_buf()), ..exit })
     }
 
     async fn event(&mut self, until: Option<Instant>) -> Event {
@@ -338,7 +349,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if !self.reaped {
-            self.kill();
+            self.group.end();
             // Often too early; dropped unreaped, tokio keeps it in its queue of orphans and reaps it at the next SIGCHLD.
             let _ = self.inner.try_wait();
         }

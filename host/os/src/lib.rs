@@ -3,6 +3,7 @@
 //! Depends on nothing else of ours. For Unix; Linux is what is tested. On Windows the crate is empty.
 #![cfg(unix)]
 
+mod background;
 mod child;
 mod harden;
 mod open;
@@ -11,8 +12,10 @@ mod program;
 mod run;
 mod scan;
 mod spool;
+mod whole;
 
-pub use child::{Child, DRAIN_IDLE, DRAIN_LIMIT, DRAIN_LIMIT_BYTES};
+pub use background::Background;
+pub use child::{Child, DRAIN_IDLE, DRAIN_LIMIT, DRAIN_LIMIT_BYTES, Group};
 pub use harden::{harden_process, seal_descriptors};
 pub use open::{Kind, OpenError, Root, open_regular, read_regular};
 pub use process::{CHUNK_BYTES, Chunk, Command, Exit, Output, ProcessError, STDIN_PENDING_BYTES};
@@ -23,4 +26,5 @@ pub use scan::{
     LINE_BUFFER_BYTES_MAX, LINE_BYTES_MAX, OUTCOME_BYTES_MAX, Outcome, PATTERN_BYTES_MAX, PATTERN_COMPILED_BYTES_MAX,
     Query, RESULTS_MAX, ROOTS_MAX, ScanError, THREADS_MAX, scan,
 };
-pub use spool::{SPOOL_LIMIT_BYTES, SpoolDir, SpoolFile};
+pub use spool::{SPOOL_FILE_LIMIT_BYTES, SPOOL_LIMIT_BYTES, SpoolDir, SpoolFile};
+pub use whole::Whole;

@@ -1,10 +1,13 @@
 //! A program run to its end, with bounded memory and the whole of a long output in the spool.
 
+use std::path::Path;
+
 use tokio_util::sync::CancellationToken;
 
 use crate::child::Child;
 use crate::process::{Chunk, Command, Exit, Output, ProcessError};
-use crate::spool::{SpoolDir, SpoolFile};
+use crate::spool::SpoolDir;
+use crate::whole::Whole;
 
 /// Called with each piece of output as it comes, for progress.
 pub type OnChunk<'a> = &'a mut (dyn FnMut(&Chunk) + Send);
@@ -21,7 +24,7 @@ pub async fn run(
     mut on_chunk: Option<OnChunk<'_>>,
 ) -> Result<Output, ProcessError> {
     let prefix = command.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut whole = Whole { spool, prefix, keep_bytes, memory: Some(Vec::new()), file: None };
+    let mut whole = Whole::new(spool.clone(), prefix, keep_bytes);
     let (mut stdout, mut stderr) = (Tail::new(keep_bytes), Tail::new(keep_bytes));
     let mut child = Child::spawn(command)?;
     let mut cancelled = false;
@@ -52,7 +55,7 @@ pub async fn run(
     };
     child.close().await;
     let spool_cut = whole.is_cut();
-    let spool = whole.file.map(|file| file.path().to_path_buf());
+    let spool = whole.path().map(Path::to_path_buf);
     let (stdout_bytes, stderr_bytes) = (stdout.total_bytes, stderr.total_bytes);
     Ok(Output {
         exit: Exit { spool, ..exit },
@@ -63,40 +66,6 @@ pub async fn run(
         spool_cut,
         cancelled,
     })
-}
-
-/// All output in its order: in memory while it is short, then in a file.
-struct Whole<'s> {
-    spool: &'s SpoolDir,
-    prefix: String,
-    keep_bytes: usize,
-    /// None once it went to the file, or could not.
-    memory: Option<Vec<u8>>,
-    file: Option<SpoolFile>,
-}
-
-impl Whole<'_> {
-    fn append(&mut self, bytes: &[u8]) {
-        if let Some(memory) = &mut self.memory {
-            if memory.len().saturating_add(bytes.len()) <= self.keep_bytes {
-                memory.extend_from_slice(bytes);
-                return;
-            }
-            // No file is no reason to lose the command's answer; `is_cut` tells.
-            self.file = self.spool.create(&self.prefix).ok();
-            if let Some(file) = &mut self.file {
-                file.append(memory);
-            }
-            self.memory = None;
-        }
-        if let Some(file) = &mut self.file {
-            file.append(bytes);
-        }
-    }
-
-    fn is_cut(&self) -> bool {
-        self.memory.is_none() && self.file.as_ref().is_none_or(SpoolFile::is_cut)
-    }
 }
 
 /// The end of a stream, in at most twice its size.

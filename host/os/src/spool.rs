@@ -1,14 +1,25 @@
 //! Where a session's long outputs lie: one private folder, one limit for all of its files.
 
 use std::fs::{DirBuilder, File, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What all files of one spool folder may hold together, in bytes. Beyond it nothing is written; the process goes on.
+/// What all files of one spool folder may hold together, in bytes. Beyond it a file gives up its own middle, and where that is little
+/// nothing more is written; the process goes on.
 pub const SPOOL_LIMIT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// What one file may hold, in bytes: half of all, so that one talkative program leaves room for the others. Beyond it the file keeps its
+/// beginning and its newest end.
+pub const SPOOL_FILE_LIMIT_BYTES: u64 = SPOOL_LIMIT_BYTES / 2;
+
+/// The smallest file that gives up its middle for room, in bytes.
+const SHRINKS_FROM_BYTES: u64 = 1024 * 1024;
+
+/// How far a cut is moved to stand at the end of a line, in bytes.
+const LINE_SEARCH_BYTES: usize = 4096;
 
 /// A prefix keeps at most this many bytes of what was asked for.
 const PREFIX_BYTES: usize = 40;
@@ -45,7 +56,8 @@ impl SpoolDir {
         let prefix: String = prefix.chars().filter(kept).take(PREFIX_BYTES).chain(['-']).collect();
         let mut builder = tempfile::Builder::new();
         let (file, path) = builder.prefix(&prefix).suffix(".log").rand_bytes(8).tempfile_in(&self.path)?.keep()?;
-        Ok(SpoolFile { file, path, used_bytes: self.used_bytes.clone(), cut: false })
+        let used_bytes = self.used_bytes.clone();
+        Ok(SpoolFile { file, path, used_bytes, len: 0, ends_line: true, gap: None, is_full: false })
     }
 
     /// Removes the folder with all that is in it.
@@ -60,7 +72,22 @@ pub struct SpoolFile {
     file: File,
     path: PathBuf,
     used_bytes: Arc<AtomicU64>,
-    cut: bool,
+    /// Of the file, but for what [`SpoolFile::end`] wrote.
+    len: u64,
+    /// The last byte ended a line, or there is none.
+    ends_line: bool,
+    gap: Option<Gap>,
+    /// Nothing more is taken.
+    is_full: bool,
+}
+
+/// The middle that a file gave up.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    at: u64,
+    /// Bytes of the line that says so.
+    note: u64,
+    dropped: u64,
 }
 
 impl SpoolFile {
@@ -69,26 +96,38 @@ impl SpoolFile {
         &self.path
     }
 
-    /// Whether something was not written, for the limit or because the disk refused; the file then ends with a line that says so
-    /// where that was possible.
+    /// Whether something is not in it, for the limits or because the disk refused; the file then has a line that says so, where that was
+    /// possible: `[... 123 bytes were dropped here ...]` in its middle, or `[spool limit reached: the rest was not kept]` at its end.
     pub fn is_cut(&self) -> bool {
-        self.cut
+        self.is_full || self.gap.is_some()
     }
 
-    /// Appends what the limit has room for. Never fails: a full disk must not end the command whose output this is. Goes to the
-    /// page cache, so it is called from async code as it is.
+    /// Appends; where the limits have no room, the file's middle goes. Never fails: a full disk must not end the command whose output this
+    /// is. Goes to the page cache, so it is called from async code as it is. A reader at the very moment in which the middle goes may see
+    /// some of the end twice.
     pub fn append(&mut self, bytes: &[u8]) {
-        if self.cut || bytes.is_empty() {
-            return;
+        let mut rest = bytes;
+        while !self.is_full && !rest.is_empty() {
+            let room = SPOOL_FILE_LIMIT_BYTES.saturating_sub(self.len).min(rest.len() as u64);
+            let granted = self.take_room(room);
+            let (now, later) = rest.split_at(usize::try_from(granted).unwrap_or(rest.len()).min(rest.len()));
+            let wrote = self.file.write_all(now);
+            self.len = self.len.saturating_add(now.len() as u64);
+            self.ends_line = now.last().map_or(self.ends_line, |last| *last == b'\n');
+            rest = later;
+            if wrote.is_err() || (!rest.is_empty() && !self.shrink().unwrap_or(false)) {
+                self.is_full = true;
+                // Best effort: the same fact is in `is_cut`.
+                let _ = self.file.write_all(b"\n[spool limit reached: the rest was not kept]\n");
+                self.ends_line = true;
+            }
         }
-        let granted = self.take_room(bytes.len() as u64);
-        let fits = usize::try_from(granted).unwrap_or(bytes.len()).min(bytes.len());
-        let wrote = self.file.write_all(&bytes[..fits]);
-        if wrote.is_err() || fits < bytes.len() {
-            self.cut = true;
-            // Best effort: the same fact is in `is_cut`.
-            let _ = self.file.write_all(b"\n[spool limit reached: the rest was not kept]\n");
-        }
+    }
+
+    /// Writes a line of the host's own, the last one: on a line of its own, past all limits.
+    pub fn end(mut self, line: &str) {
+        let fresh = if self.ends_line { "" } else { "\n" };
+        let _ = self.file.write_all(format!("{fresh}{line}\n").as_bytes());
     }
 
     fn take_room(&self, wanted: u64) -> u64 {
@@ -99,6 +138,54 @@ impl SpoolFile {
             Some(used.saturating_add(granted))
         });
         granted
+    }
+
+    /// Gives up the middle: the first quarter, as it was when that happened first, and the last quarter stay. False where that is not worth
+    /// it.
+    fn shrink(&mut self) -> io::Result<bool> {
+        if self.len < SHRINKS_FROM_BYTES {
+            return Ok(false);
+        }
+        let gap = match self.gap {
+            Some(gap) => gap,
+            None => Gap { at: self.line_end_before(self.len / 4)?, note: 0, dropped: 0 },
+        };
+        let from = self.line_end_before(self.len - self.len / 4)?;
+        let Some(dropped) = from.checked_sub(gap.at + gap.note).filter(|dropped| *dropped > self.len / 4) else {
+            return Ok(false);
+        };
+        let dropped = gap.dropped.saturating_add(dropped);
+        let note =
+            format!("\n[... {dropped} bytes were dropped here: a spool file keeps its beginning and its end ...]\n");
+        self.file.write_all_at(note.as_bytes(), gap.at)?;
+        let (mut to, mut at) = (gap.at + note.len() as u64, from);
+        let mut piece = vec![0; 64 * 1024];
+        while at < self.len {
+            let count = self.file.read_at(&mut piece, at)?;
+            if count == 0 {
+                break;
+            }
+            self.file.write_all_at(&piece[..count], to)?;
+            at += count as u64;
+            to += count as u64;
+        }
+        self.file.set_len(to)?;
+        self.file.seek(SeekFrom::Start(to))?;
+        let freed = self.len.saturating_sub(to);
+        let _ =
+            self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| Some(used.saturating_sub(freed)));
+        self.len = to;
+        self.gap = Some(Gap { at: gap.at, note: note.len() as u64, dropped });
+        Ok(true)
+    }
+
+    /// The end of the last line that ends shortly before `at`; `at` itself where there is none.
+    fn line_end_before(&self, at: u64) -> io::Result<u64> {
+        let mut piece = [0; LINE_SEARCH_BYTES];
+        let start = at.saturating_sub(LINE_SEARCH_BYTES as u64);
+        let count = self.file.read_at(&mut piece, start)?;
+        let found = piece[..count].iter().rposition(|byte| *byte == b'\n');
+        Ok(found.map_or(at, |found| start + found as u64 + 1).min(at))
     }
 }
 
@@ -139,19 +226,80 @@ mod tests {
         assert!(SpoolDir::new(dir.path().join("spool")).is_err());
     }
 
+    fn len(file: &SpoolFile) -> u64 {
+        std::fs::metadata(file.path()).unwrap().len()
+    }
+
+    /// 64 bytes a line, so that the n-th line is known.
+    fn lines(numbers: std::ops::Range<u64>) -> String {
+        numbers.map(|number| format!("{number:063}\n")).collect()
+    }
+
+    #[test]
+    fn a_file_beyond_its_limit_keeps_its_beginning_and_its_newest_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = SpoolDir::new(dir.path().join("spool")).unwrap();
+        let mut file = spool.create("one").unwrap();
+        let (step, steps) = (16 * 1024, 100);
+        for n in 0..steps {
+            file.append(lines(n * step..(n + 1) * step).as_bytes());
+            assert_eq!(file.is_cut(), n >= 32, "{n}");
+            assert!(len(&file) <= SPOOL_FILE_LIMIT_BYTES);
+        }
+        let path = file.path().to_path_buf();
+        file.end("[exited]");
+        let text = std::fs::read_to_string(path).unwrap();
+        let (head, rest) = text.split_once("\n[... ").unwrap();
+        let (dropped, tail) =
+            rest.split_once(" bytes were dropped here: a spool file keeps its beginning and its end ...]\n").unwrap();
+        let tail = tail.strip_suffix("[exited]\n").unwrap();
+        let known = head.len() as u64;
+        assert!(known.is_multiple_of(64) && known >= SPOOL_FILE_LIMIT_BYTES / 4 - 64);
+        assert_eq!(head, lines(0..known / 64));
+        let first: u64 = tail.lines().next().unwrap().parse().unwrap();
+        assert_eq!(tail, lines(first..steps * step));
+        assert!(tail.len() as u64 >= SPOOL_FILE_LIMIT_BYTES / 4);
+        assert_eq!(known + dropped.parse::<u64>().unwrap() + tail.len() as u64, steps * step * 64);
+        assert_eq!(spool.used_bytes.load(Ordering::Relaxed), text.len() as u64 - "[exited]\n".len() as u64);
+    }
+
     #[test]
     fn the_limit_is_shared_by_all_files() {
         let dir = tempfile::tempdir().unwrap();
         let spool = SpoolDir::new(dir.path().join("spool")).unwrap();
         let block = vec![b'x'; 1024 * 1024];
-        let (mut one, mut two) = (spool.create("one").unwrap(), spool.create("two").unwrap());
-        for _ in 0..40 {
-            one.append(&block);
-            two.append(&block);
+        let mut files: Vec<SpoolFile> = ["one", "two", "three"].map(|name| spool.create(name).unwrap()).into();
+        for _ in 0..50 {
+            files.iter_mut().for_each(|file| file.append(&block));
         }
-        assert!(one.is_cut() && two.is_cut());
-        let total: u64 = [&one, &two].map(|file| std::fs::metadata(file.path()).unwrap().len()).iter().sum();
-        let notes = 2 * "\n[spool limit reached: the rest was not kept]\n".len() as u64;
-        assert_eq!(total, SPOOL_LIMIT_BYTES + notes);
+        let total: u64 = files.iter().map(len).sum();
+        assert!(
+            total <= SPOOL_LIMIT_BYTES && files.iter().all(|file| file.is_cut() && len(file) > 1 << 20),
+            "{files:?}"
+        );
+        // The pool is filled to its brim: a small file has nothing to give up.
+        let left = SPOOL_LIMIT_BYTES - spool.used_bytes.load(Ordering::Relaxed);
+        spool.used_bytes.fetch_add(left - 2, Ordering::Relaxed);
+        let mut small = spool.create("small").unwrap();
+        small.append(b"four");
+        small.append(b"more");
+        assert!(small.is_cut());
+        let path = small.path().to_path_buf();
+        small.end("[exited]");
+        let text = std::fs::read_to_string(path).unwrap();
+        assert_eq!(text, "fo\n[spool limit reached: the rest was not kept]\n[exited]\n");
+    }
+
+    #[test]
+    fn the_last_line_stands_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = SpoolDir::new(dir.path().join("spool")).unwrap();
+        for (said, kept) in [("", "[x]\n"), ("a\n", "a\n[x]\n"), ("a", "a\n[x]\n")] {
+            let mut file = spool.create("one").unwrap();
+            file.append(said.as_bytes());
+            let path = file.path().to_path_buf();
+            file.end("[x]");
+            assert_eq!(std::fs::read_to_string(path).unwrap(), kept);
+        }
     }
 }

@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pith_os::{Child, Chunk, Command, Output, ProcessError, SPOOL_LIMIT_BYTES, STDIN_PENDING_BYTES, SpoolDir, run};
+use pith_os::{
+    Background, Child, Chunk, Command, Output, ProcessError, SPOOL_FILE_LIMIT_BYTES, STDIN_PENDING_BYTES, SpoolDir, run,
+};
 use tokio_util::sync::CancellationToken;
 
 const KEEP_BYTES: usize = 64 * 1024;
@@ -172,9 +174,10 @@ async fn a_flood_is_bounded_in_memory_and_spooled() {
     assert!(output.stdout.ends_with(b"\0\nthe end\n"));
     assert!(output.spool_cut);
     assert!(most.saturating_sub(before) < 32 * 1024, "{before} -> {most} KiB");
-    let spool = output.exit.spool.unwrap();
-    let length = std::fs::metadata(&spool).unwrap().len();
-    assert!((SPOOL_LIMIT_BYTES..SPOOL_LIMIT_BYTES + 100).contains(&length), "{length}");
+    // Its beginning and its end are kept.
+    let kept = std::fs::read(output.exit.spool.unwrap()).unwrap();
+    assert!((SPOOL_FILE_LIMIT_BYTES / 2..=SPOOL_FILE_LIMIT_BYTES).contains(&(kept.len() as u64)), "{}", kept.len());
+    assert!(kept.ends_with(b"\0\nthe end\n"));
 }
 
 #[tokio::test]
@@ -276,7 +279,7 @@ async fn dropping_kills_the_group_and_leaves_no_zombie() {
             drop(child);
         } else {
             // A run that is dropped in its middle.
-            drop(child.detached(place().spool.create("x").unwrap(), CancellationToken::new()));
+            drop(Background::new(child, place().spool.create("x").unwrap(), Instant::now(), ()));
         }
         until("both are gone", || !runs(leader) && !runs(grandchild)).await;
         until("no zombie is left", || !Path::new(&format!("/proc/{leader}")).exists()).await;
@@ -304,21 +307,62 @@ async fn a_run_leaves_no_zombie_and_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn a_detached_child_goes_on_into_its_spool() {
+async fn what_runs_in_the_background_says_how_it_ended() {
     let place = place();
-    let child = Child::spawn(shell("echo first; sleep 0.1; echo last >&2; exit 6")).unwrap();
-    let exit = child.detached(place.spool.create("job").unwrap(), CancellationToken::new()).await.unwrap();
-    assert_eq!(exit.code, Some(6));
-    assert_eq!(std::fs::read_to_string(exit.spool.unwrap()).unwrap(), "first\nlast\n");
-
-    let cancel = CancellationToken::new();
-    let child = Child::spawn(shell("echo started; sleep 1000")).unwrap();
-    let file = place.spool.create("job").unwrap();
-    let path = file.path().to_path_buf();
-    let job = tokio::spawn(child.detached(file, cancel.clone()));
+    let start = |command: Command| {
+        let file = place.spool.create("job").unwrap();
+        let path = file.path().to_path_buf();
+        let child = Child::spawn(command).unwrap();
+        (Background::new(child, file, Instant::now(), ()), path)
+    };
+    for (command, said, how) in [
+        (shell("echo first; sleep 0.1; echo last >&2; exit 6"), "first\nlast\n", "[exited with code 6 after 0."),
+        (shell("printf open; kill -SEGV $$"), "open\n", "[ended by signal 11 after 0."),
+        (
+            Command { timeout: Some(Duration::from_millis(300)), ..shell("echo late; sleep 1000") },
+            "late\n",
+            "[timed out after 0.",
+        ),
+    ] {
+        let (job, path) = start(command);
+        until("it has ended", || !job.is_running()).await;
+        let text = std::fs::read_to_string(path).unwrap();
+        let last = text.strip_prefix(said).unwrap_or_else(|| panic!("{text}"));
+        assert!(last.starts_with(how) && last.ends_with("]\n") && last.lines().count() == 1, "{text}");
+        assert!(!job.stop().await);
+    }
+    let (job, path) = start(shell("echo started; sleep 1000 & wait"));
     until("it has started", || std::fs::read(&path).unwrap() == b"started\n").await;
-    cancel.cancel();
-    assert_eq!(job.await.unwrap().unwrap().signal, Some(9));
+    assert!(job.is_running() && job.stop().await);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("started\n[stopped after ") && text.ends_with(" s]\n"), "{text}");
+}
+
+/// A process that ends drops its runtime in the background: what it left running must be gone without the runtime's help.
+#[test]
+fn what_runs_in_the_background_ends_with_its_handle_and_needs_no_runtime_for_it() {
+    let place = place();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (job, path) = runtime.block_on(async {
+        let file = place.spool.create("job").unwrap();
+        let path = file.path().to_path_buf();
+        let child = Child::spawn(shell("sleep 1000 & echo $! $$; wait")).unwrap();
+        let job = Background::new(child, file, Instant::now(), ());
+        until("it has started", || std::fs::read_to_string(&path).unwrap().ends_with('\n')).await;
+        (job, path)
+    });
+    // Nobody drives the runtime here.
+    drop(job);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (pids, end) = text.split_once('\n').unwrap();
+    assert!(end.starts_with("[ended with the session after ") && end.ends_with("]\n"), "{text}");
+    let began = Instant::now();
+    for pid in pids.split(' ') {
+        while runs(pid.parse().unwrap()) {
+            assert!(began.elapsed() < Duration::from_secs(10), "{pid} runs on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 #[tokio::test]

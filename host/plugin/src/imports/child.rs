@@ -4,15 +4,14 @@ use super::process::{Alive, exit, refused};
 use crate::{
     convert::refusal,
     instance::Instance,
-    limits::{CHUNK_BYTES, HOST_CALLS, SPAWN_KEEP_BYTES},
+    limits::{CHUNK_BYTES, HOST_CALLS},
 };
 use pith_bindings::imports::pith::plugin::{
     process::{self as wit, HostChild},
     types::{Error, ErrorKind},
 };
-use pith_os::{Chunk, ProcessError, SpoolDir, SpoolFile};
+use pith_os::{Background, Chunk, ProcessError, Whole};
 use std::time::{Duration, Instant};
-use tokio_util::sync::CancellationToken;
 use wasmtime::component::Resource;
 
 /// What a guest's `child` stands for: nothing more, once it was detached. The entry stays, so that its number is nobody else's.
@@ -22,65 +21,25 @@ struct Running {
     child: pith_os::Child,
     whole: Whole,
     alive: Alive,
+    started: Instant,
+    /// What runs, in words.
+    shown: String,
     /// What came while output of the other stream was gathered.
     waiting: Option<Chunk>,
 }
 
 impl Held {
-    pub fn new(child: pith_os::Child, whole: Whole, alive: Alive) -> Self {
-        Self(Some(Running { child, whole, alive, waiting: None }))
-    }
-}
-
-/// All that a child said, in its order: in memory while it is short, then in the spool.
-pub(super) struct Whole {
-    spool: SpoolDir,
-    prefix: String,
-    memory: Vec<u8>,
-    file: Option<SpoolFile>,
-}
-
-impl Whole {
-    pub fn new(spool: SpoolDir, prefix: String) -> Self {
-        Self { spool, prefix, memory: Vec::new(), file: None }
-    }
-
-    fn append(&mut self, bytes: &[u8]) {
-        if self.file.is_none() {
-            if self.memory.len().saturating_add(bytes.len()) <= SPAWN_KEEP_BYTES {
-                self.memory.extend_from_slice(bytes);
-                return;
-            }
-            // Without a file the output itself still reaches the guest.
-            self.file = self.spool.create(&self.prefix).ok();
-            if let Some(file) = &mut self.file {
-                file.append(&self.memory);
-            }
-            self.memory.clear();
-        }
-        if let Some(file) = &mut self.file {
-            file.append(bytes);
-        }
-    }
-
-    fn path(&self) -> Option<String> {
-        self.file.as_ref().map(|file| file.path().to_string_lossy().into_owned())
-    }
-
-    /// The file, made now if there is none.
-    fn into_file(mut self) -> std::io::Result<SpoolFile> {
-        match self.file.take() {
-            Some(file) => Ok(file),
-            None => {
-                let mut file = self.spool.create(&self.prefix)?;
-                file.append(&self.memory);
-                Ok(file)
-            }
-        }
+    pub fn new(child: pith_os::Child, whole: Whole, alive: Alive, shown: String) -> Self {
+        Self(Some(Running { child, whole, alive, started: Instant::now(), shown, waiting: None }))
     }
 }
 
 impl Running {
+    /// A guest path with the whole output, where it became long.
+    fn path(&self) -> Option<String> {
+        self.whole.path().map(|path| path.to_string_lossy().into_owned())
+    }
+
     /// The next chunk, with what else is there already or comes while it is gathered.
     async fn next(&mut self, wait: Option<Duration>, gathering: Duration) -> Result<Chunk, ProcessError> {
         let first = match self.waiting.take() {
@@ -144,7 +103,7 @@ impl HostChild for Instance {
         Ok(match running.next(wait, gathering).await {
             Ok(Chunk::Stdout(bytes)) => Ok(wit::Chunk::Stdout(bytes)),
             Ok(Chunk::Stderr(bytes)) => Ok(wit::Chunk::Stderr(bytes)),
-            Ok(Chunk::Exit(ended)) => Ok(wit::Chunk::Exit(exit(ended, running.whole.path()))),
+            Ok(Chunk::Exit(ended)) => Ok(wit::Chunk::Exit(exit(ended, running.path()))),
             Err(error) => Err(refused(&error)),
         })
     }
@@ -173,20 +132,18 @@ impl HostChild for Instance {
 
     async fn detach(&mut self, child: Resource<wit::Child>) -> wasmtime::Result<Result<String, Error>> {
         self.enter(0)?;
-        let Some(Running { child, whole, alive, .. }) = self.held(&child)?.take() else { return Ok(Err(detached())) };
+        let Some(Running { child, mut whole, alive, started, shown, waiting }) = self.held(&child)?.take() else {
+            return Ok(Err(detached()));
+        };
+        if let Some(Chunk::Stdout(bytes) | Chunk::Stderr(bytes)) = waiting {
+            whole.append(&bytes);
+        }
         let file = match whole.into_file() {
             Ok(file) => file,
             Err(error) => return Ok(Err(refusal(ErrorKind::Internal, format!("no spool: {error}")))),
         };
         let path = file.path().to_owned();
-        let cancel = CancellationToken::new();
-        let own = cancel.clone();
-        let task = tokio::spawn(async move {
-            // How it ended is in the spool's end; nobody waits for it.
-            let _ = child.detached(file, own).await;
-            drop(alive);
-        });
-        self.facts.process.keep_detached(path.clone(), cancel, task);
+        self.facts.process.keep_detached(path.clone(), shown, Background::new(child, file, started, alive));
         Ok(Ok(path.to_string_lossy().into_owned()))
     }
 

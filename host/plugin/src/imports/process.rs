@@ -3,9 +3,9 @@
 use crate::{
     convert::refusal,
     folders,
-    imports::child::{Held, Whole},
+    imports::child::Held,
     instance::Instance,
-    limits::{CHILDREN, PROCESS_KEEP_BYTES},
+    limits::{CHILDREN, PROCESS_KEEP_BYTES, SPAWN_KEEP_BYTES},
     plugin::Facts,
 };
 use pith_bindings::imports::pith::plugin::{
@@ -13,22 +13,18 @@ use pith_bindings::imports::pith::plugin::{
     types::{Error, ErrorKind},
 };
 use pith_law::{Capability, ProcessBound, normalise};
-use pith_os::{ProcessError, find_program};
+use pith_os::{Background, ProcessError, Whole, find_program};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    task::JoinHandle,
-};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::Resource;
 
 /// What a plugin may run, found when its grant is read.
@@ -38,14 +34,21 @@ pub(crate) struct ProcessAuthority {
     variables: BTreeSet<String>,
     environment: Vec<(OsString, OsString)>,
     alive: Arc<Semaphore>,
-    detached: Mutex<HashMap<PathBuf, Detached>>,
+    /// By spool; the oldest first.
+    detached: Mutex<Vec<(PathBuf, Detached)>>,
+    /// One more program was left running: who waits for a place looks again whether one can come.
+    left_running: Notify,
 }
 
 /// A program that was left running.
 struct Detached {
-    cancel: CancellationToken,
-    task: JoinHandle<()>,
+    /// What runs, in words.
+    shown: String,
+    background: Background,
 }
+
+/// What a message shows of a command, in characters.
+const SHOWN_CHARS: usize = 60;
 
 /// Variables that a plugin's programs get of the user's environment, where it is not given all of it.
 const ENVIRONMENT: [&str; 12] =
@@ -66,6 +69,7 @@ impl ProcessAuthority {
             environment: Vec::new(),
             alive: Arc::new(Semaphore::new(CHILDREN)),
             detached: Mutex::default(),
+            left_running: Notify::new(),
         };
         for grant in grants {
             match grant {
@@ -107,43 +111,70 @@ impl ProcessAuthority {
     }
 
     /// A place for one more program. Calls wait for each other's programs to end, their deadline running; a call that has one of its own
-    /// running would wait for itself and is refused.
+    /// running would wait for itself and is refused, and so is everybody where all places are taken by programs that were left running:
+    /// these may never end.
     async fn one_more(&self, own: &Arc<AtomicUsize>) -> Result<Alive, Error> {
-        let place = match self.alive.clone().try_acquire_owned() {
-            Ok(place) => Some(place),
-            Err(_) if own.load(Ordering::Relaxed) > 0 => None,
-            Err(_) => self.alive.clone().acquire_owned().await.ok(),
+        let place = loop {
+            let left_running = self.left_running.notified();
+            tokio::pin!(left_running);
+            left_running.as_mut().enable();
+            if let Ok(place) = self.alive.clone().try_acquire_owned() {
+                break place;
+            }
+            let (count, list) = self.running();
+            if own.load(Ordering::Relaxed) > 0 || count >= CHILDREN {
+                let end = if count == 0 { String::new() } else { format!("; left running: {list}") };
+                let limit = format!("a plugin has at most {CHILDREN} programs running{end}");
+                return Err(refusal(ErrorKind::Limit, limit));
+            }
+            tokio::select! {
+                place = self.alive.clone().acquire_owned() => match place {
+                    Ok(place) => break place,
+                    Err(closed) => return Err(refusal(ErrorKind::Internal, closed.to_string())),
+                },
+                () = left_running => {}
+            }
         };
-        let place = place
-            .ok_or_else(|| refusal(ErrorKind::Limit, format!("a plugin has at most {CHILDREN} programs running")))?;
         own.fetch_add(1, Ordering::Relaxed);
         Ok(Alive { _place: place, own: own.clone() })
     }
 
     /// Keeps a program that runs on; those that ended are forgotten.
-    pub(super) fn keep_detached(&self, spool: PathBuf, cancel: CancellationToken, task: JoinHandle<()>) {
-        let mut detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
-        detached.retain(|_, one| !one.task.is_finished());
-        detached.insert(spool, Detached { cancel, task });
+    pub(super) fn keep_detached(&self, spool: PathBuf, shown: String, background: Background) {
+        let mut detached = self.detached();
+        detached.retain(|(_, one)| one.background.is_running());
+        detached.push((spool, Detached { shown, background }));
+        drop(detached);
+        self.left_running.notify_waiters();
     }
 
-    fn stop_detached(&self, spool: &Path) -> bool {
-        let stopped = self.detached.lock().unwrap_or_else(PoisonError::into_inner).remove(spool);
+    /// How many programs were left running, and which.
+    fn running(&self) -> (usize, String) {
+        let detached = self.detached();
+        let running: Vec<String> = detached
+            .iter()
+            .filter(|(_, one)| one.background.is_running())
+            .map(|(spool, one)| {
+                format!("{} (`{}`, for {} s)", spool.display(), one.shown, one.background.age().as_secs())
+            })
+            .collect();
+        (running.len(), running.join(", "))
+    }
+
+    fn detached(&self) -> MutexGuard<'_, Vec<(PathBuf, Detached)>> {
+        self.detached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether one ran that had this spool.
+    async fn stop_detached(&self, spool: &Path) -> bool {
+        let stopped = {
+            let mut detached = self.detached();
+            let at = detached.iter().position(|(of, _)| of == spool);
+            at.map(|at| detached.remove(at).1)
+        };
         match stopped {
-            Some(detached) => {
-                detached.cancel.cancel();
-                true
-            }
+            Some(detached) => detached.background.stop().await,
             None => false,
-        }
-    }
-}
-
-impl Drop for ProcessAuthority {
-    fn drop(&mut self) {
-        for (_, detached) in self.detached.get_mut().unwrap_or_else(PoisonError::into_inner).drain() {
-            // Dropping the task drops the child, which kills its group.
-            detached.task.abort();
         }
     }
 }
@@ -203,6 +234,15 @@ fn command_bytes(command: &Command) -> usize {
     args.chain(env).fold(command.stdin.len(), usize::saturating_add)
 }
 
+/// A command in one short line.
+fn shown(command: &pith_os::Command) -> String {
+    let words = command.args.iter().map(|word| word.to_string_lossy());
+    let line = words.last().unwrap_or_else(|| command.program.to_string_lossy());
+    let mut chars = line.chars().map(|char| if char.is_control() { ' ' } else { char });
+    let short: String = chars.by_ref().take(SHOWN_CHARS).collect();
+    if chars.next().is_some() { format!("{short}...") } else { short }
+}
+
 pub(super) fn exit(exit: pith_os::Exit, spool: Option<String>) -> Exit {
     Exit {
         code: exit.code,
@@ -226,11 +266,14 @@ pub(super) fn refused(error: &ProcessError) -> Error {
 impl Host for Instance {
     async fn stop_detached(&mut self, spool: String) -> wasmtime::Result<Result<(), Error>> {
         self.enter(spool.len())?;
-        Ok(if self.facts.process.stop_detached(Path::new(&spool)) {
-            Ok(())
-        } else {
-            Err(refusal(ErrorKind::NotFound, "nothing of this plugin runs with that spool"))
-        })
+        if self.facts.process.stop_detached(Path::new(&spool)).await {
+            return Ok(Ok(()));
+        }
+        let end = match self.facts.process.running() {
+            (0, _) => "nothing was left running".to_owned(),
+            (_, list) => format!("left running: {list}"),
+        };
+        Ok(Err(refusal(ErrorKind::NotFound, format!("nothing of this plugin runs with that spool; {end}"))))
     }
 
     async fn run(&mut self, command: Command) -> wasmtime::Result<Result<Output, Error>> {
@@ -265,13 +308,14 @@ impl Host for Instance {
             Ok(alive) => alive,
             Err(refused) => return Ok(Err(refused)),
         };
+        let shown = shown(&command);
         let prefix = command.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let child = match pith_os::Child::spawn(command) {
             Ok(child) => child,
             Err(error) => return Ok(Err(refused(&error))),
         };
-        let whole = Whole::new(self.facts.spool.clone(), prefix);
-        let held = self.table.push(Held::new(child, whole, alive))?;
+        let whole = Whole::new(self.facts.spool.clone(), prefix, SPAWN_KEEP_BYTES);
+        let held = self.table.push(Held::new(child, whole, alive, shown))?;
         // The bindings' own type is only a name for it: nothing of ours is known to that crate.
         Ok(Ok(Resource::new_own(held.rep())))
     }
