@@ -9,6 +9,7 @@ use crate::{
     log::{LogLevel, LogLine},
     plugin::{DISABLED, Linked, Plugin},
     stdio::Kept,
+    usage::End,
 };
 use futures::future::BoxFuture;
 use pith_core::{CallScope, Fault};
@@ -84,6 +85,7 @@ impl Caller {
         called: Called,
         limit: Duration,
         scope: CallScope,
+        bytes: usize,
         work: Work<T>,
         accept: impl FnOnce(T) -> Result<A, Ended> + Send,
     ) -> Result<A, Ended> {
@@ -105,19 +107,22 @@ impl Caller {
                 }
             },
         };
+        let begun = plugin.facts.usage.of(called.name).begin(bytes);
         let served = if plugin.facts.folders.list.is_empty() {
-            serve(self.engines.clone(), plugin.clone(), deadline, scope.clone(), work).await
+            serve(self.engines.clone(), plugin.clone(), called, deadline, scope.clone(), work).await
         } else {
-            self.serve_threaded(plugin, deadline, scope.clone(), work).await
+            self.serve_threaded(plugin, called, deadline, scope.clone(), work).await
         };
         let ended = match served {
             Served::Gave(gave, instance) => match accept(gave) {
                 Ok(accepted) => {
+                    begun.end(End::Gave);
                     plugin.strikes.clear(&session, called.export);
                     return write_saves(*instance, &scope).await.map(|()| accepted);
                 }
                 Err(Ended::Fault(Fault { cause, .. })) => Served::Failed { cause, detail: String::new() },
                 Err(ended) => {
+                    begun.end(End::Refused);
                     plugin.strikes.clear(&session, called.export);
                     // A refusal is an answer: what was saved before it stands.
                     write_saves(*instance, &scope).await?;
@@ -131,6 +136,7 @@ impl Caller {
             Served::Late { detail } => (deadline_cause(limit), detail),
             Served::Aborted | Served::Gave(..) => return Err(Ended::Aborted),
         };
+        begun.end(End::Fault);
         Err(Ended::Fault(strike(plugin, called, &scope, cause, &detail).await))
     }
 
@@ -145,6 +151,7 @@ impl Caller {
     async fn serve_threaded<T: Send + 'static>(
         &self,
         plugin: &Arc<Plugin>,
+        called: Called,
         deadline: Instant,
         scope: CallScope,
         work: Work<T>,
@@ -156,7 +163,7 @@ impl Caller {
         let scope = CallScope { cancel: own_cancel, ..scope };
         let (engines, own) = (self.engines.clone(), plugin.clone());
         let runtime = tokio::runtime::Handle::current();
-        let job = move || runtime.block_on(serve(engines, own, deadline, scope, work));
+        let job = move || runtime.block_on(serve(engines, own, called, deadline, scope, work));
         let Some(running) = plugin.threads.start(job) else {
             let cause = "has too many threads that hang in the file system".to_owned();
             return Served::Failed { cause, detail: String::new() };
@@ -209,14 +216,15 @@ async fn tell(scope: &CallScope, fault: &Fault) {
 async fn serve<T: Send + 'static>(
     engines: Arc<Engines>,
     plugin: Arc<Plugin>,
+    called: Called,
     deadline: Instant,
     scope: CallScope,
     work: Work<T>,
 ) -> Served<T> {
     let facts = &plugin.facts;
-    let instance = || Instance::for_call(facts.clone(), scope.clone(), deadline);
+    let instance = || Instance::for_call(facts.clone(), called.name, scope.clone(), deadline);
     let first = match instance() {
-        Ok(instance) => run(&engines, &plugin.code.first, instance, &work).await,
+        Ok(instance) => run(&engines, &plugin.code.first, called, instance, &work).await,
         Err(error) => return not_started(&error),
     };
     let exhausted = match first {
@@ -224,7 +232,7 @@ async fn serve<T: Send + 'static>(
         Run::Over(served) => return served,
     };
     match (exhausted, instance()) {
-        (Ok(Some(spare)), Ok(instance)) => match run(&engines, spare, instance, &work).await {
+        (Ok(Some(spare)), Ok(instance)) => match run(&engines, spare, called, instance, &work).await {
             Run::Over(served) => served,
             Run::Exhausted => Served::Failed { cause: NO_ROOM.to_owned(), detail: String::new() },
         },
@@ -254,7 +262,8 @@ pub(crate) fn store(linked: &Linked, instance: Instance) -> Store<Instance> {
     store
 }
 
-async fn run<T>(engines: &Engines, linked: &Linked, instance: Instance, work: &Work<T>) -> Run<T> {
+async fn run<T>(engines: &Engines, linked: &Linked, called: Called, instance: Instance, work: &Work<T>) -> Run<T> {
+    let facts = instance.facts.clone();
     let (cancel, deadline, progress) = (instance.cancel.clone(), instance.deadline, instance.progress.clone());
     let kept = [("standard error", instance.stderr.clone()), ("standard output", instance.stdout.clone())];
     let mut store = store(linked, instance);
@@ -269,7 +278,7 @@ async fn run<T>(engines: &Engines, linked: &Linked, instance: Instance, work: &W
         biased;
         () = cancel.cancelled() => return Run::Over(Served::Aborted),
         () = tokio::time::sleep_until(deadline.into()) => return Run::Over(Served::Late { detail: said(&kept) }),
-        gave = work(linked, &mut store) => gave,
+        gave = facts.usage.of(called.name).timed(work(linked, &mut store)) => gave,
         () = release => return Run::Over(Served::Aborted),
     };
     match gave {

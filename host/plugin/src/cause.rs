@@ -1,7 +1,7 @@
 //! What a failed guest call is told as: a cause in our own words, with the limit where there is one. Trap texts go to the log only.
 
 use crate::{
-    limits::{EXPORTED_CALL_BYTES, HOST_CALL_BYTES, HOST_CALLS},
+    limits::{CORE_INSTANCES, EXPORTED_CALL_BYTES, HOST_CALL_BYTES, HOST_CALLS, RANDOM_BYTES},
     quota::Refused,
 };
 use std::time::Duration;
@@ -21,6 +21,11 @@ pub(crate) enum Exceeded {
 /// How wasmtime's message begins where a guest hands over more than `set_hostcall_fuel` allows: its type is private.
 const TOO_MUCH_DATA: &str = "too much data is being copied between the host and the guest";
 
+/// The same of a component with more parts than the store's limiter allows.
+const TOO_MANY_PARTS: &str = "resource limit exceeded: ";
+/// The same where a guest asks for more random bytes than `max_random_size` allows.
+const TOO_MUCH_RANDOM: &str = "requested len ";
+
 /// The cause of a failed call.
 pub(crate) fn cause(error: &wasmtime::Error, refused: Option<Refused>) -> String {
     if let Some(exceeded) = error.downcast_ref::<Exceeded>() {
@@ -31,6 +36,13 @@ pub(crate) fn cause(error: &wasmtime::Error, refused: Option<Refused>) -> String
     }
     if error.downcast_ref::<wasmtime::component::ResourceTableError>().is_some() {
         return format!("held more than {} host resources, or one that is not its own", crate::limits::RESOURCES);
+    }
+    let root = error.root_cause().to_string();
+    if root.starts_with(TOO_MANY_PARTS) {
+        return format!("has more than {CORE_INSTANCES} core instances, memories or tables");
+    }
+    if root.starts_with(TOO_MUCH_RANDOM) {
+        return format!("asked for more than {} MiB of random bytes at once", RANDOM_BYTES >> 20);
     }
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
         return format!("left with exit code {}", exit.0);

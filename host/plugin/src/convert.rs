@@ -59,6 +59,17 @@ pub(crate) fn content_bytes(content: &types::Content) -> usize {
     }
 }
 
+/// What a call is counted as.
+pub(crate) fn call_bytes(call: &messages::ToolCall) -> usize {
+    call.id.len().saturating_add(call.name.len()).saturating_add(call.input.len())
+}
+
+/// What an output is counted as.
+pub(crate) fn output_bytes(output: &tool_types::ToolOutput) -> usize {
+    let documents = [&output.structured, &output.details].map(|text| text.as_ref().map_or(0, String::len));
+    output.content.iter().map(content_bytes).chain(documents).fold(0, usize::saturating_add)
+}
+
 /// A guest's document that is no JSON: a fault, for it broke the contract.
 #[derive(Debug, thiserror::Error)]
 #[error("gave {what} that is not the JSON of the contract")]

@@ -12,10 +12,11 @@ use crate::{
     load::Loader,
     log::LogSink,
     plugin::Plugin,
+    usage::PluginUse,
 };
 use futures::future::{BoxFuture, join_all};
 use pith_core::{CallOutcome, CallScope, CanonicalCall, Fault, Filtered, Hooks, Judgement, OfferedTool, Tools};
-use pith_law::{Capability, Export, fold_plugin_name, fold_tool_name};
+use pith_law::{Capability, Export, Request, fold_plugin_name, fold_tool_name};
 use pith_os::SpoolDir;
 use pith_protocol::{CallOrigin, Exposure, ToolOutput};
 use serde_json::Value;
@@ -95,6 +96,9 @@ pub struct LoadedPlugin {
     pub digest: String,
     /// What it was granted.
     pub grants: Vec<Capability>,
+    /// What its type asks for: exports that want to be called, imports that want to be linked. `Files` also where only the standard
+    /// library asks for folders.
+    pub asks: Vec<Request>,
     /// Its threads that hang in the file system, left behind by calls that are over.
     pub threads_left_behind: usize,
 }
@@ -167,9 +171,21 @@ impl PluginHost {
                 publisher: plugin.facts.publisher.clone(),
                 digest: plugin.facts.digest.clone(),
                 grants: plugin.facts.grants.clone(),
+                asks: plugin.facts.asks.clone(),
                 threads_left_behind: plugin.threads.left_behind(),
             })
             .collect()
+    }
+
+    /// What the plugins used since they were loaded, in the order given.
+    pub fn usage(&self) -> Vec<PluginUse> {
+        let used = self.plugins.iter().map(|plugin| PluginUse {
+            name: plugin.facts.name.clone(),
+            publisher: plugin.facts.publisher.clone(),
+            digest: plugin.facts.digest.clone(),
+            functions: plugin.facts.usage.so_far(),
+        });
+        used.collect()
     }
 
     /// Calls a plugin again that three faults in a row had disabled, in all sessions. A person's or policy's to ask for.

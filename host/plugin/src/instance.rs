@@ -23,6 +23,8 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 pub(crate) struct Instance {
     /// The plugin, as it was loaded.
     pub facts: Arc<Facts>,
+    /// The function that is called, under which what it uses is counted.
+    function: &'static str,
     /// What the call serves; none at load.
     pub scope: Option<CallScope>,
     pub cancel: CancellationToken,
@@ -47,24 +49,30 @@ pub(crate) struct Instance {
 
 impl Instance {
     /// For a call within a session.
-    pub fn for_call(facts: Arc<Facts>, scope: CallScope, deadline: Instant) -> wasmtime::Result<Self> {
+    pub fn for_call(
+        facts: Arc<Facts>,
+        function: &'static str,
+        scope: CallScope,
+        deadline: Instant,
+    ) -> wasmtime::Result<Self> {
         let (stdout, stderr) = (Kept::default(), Kept::default());
         let wasi = wasi::context(&facts.folders.list, stdout.clone(), stderr.clone())?;
         let leaf = scope.session.leaf_id();
         let progress = Arc::new(ProgressGate::new(scope.progress.clone()));
         let cancel = scope.cancel.clone();
-        Ok(Self::new(facts, Some(scope), cancel, deadline, wasi, (stdout, stderr), leaf, Some(progress)))
+        Ok(Self::new(facts, function, Some(scope), cancel, deadline, wasi, (stdout, stderr), leaf, Some(progress)))
     }
 
     /// For `specs`, before there is a session: no folders, clocks that stand still, random that is not.
-    pub fn pure(facts: Arc<Facts>, deadline: Instant) -> Self {
+    pub fn pure(facts: Arc<Facts>, function: &'static str, deadline: Instant) -> Self {
         let (stdout, stderr) = (Kept::default(), Kept::default());
         let wasi = wasi::fixed_context(stdout.clone(), stderr.clone());
-        Self::new(facts, None, CancellationToken::new(), deadline, wasi, (stdout, stderr), None, None)
+        Self::new(facts, function, None, CancellationToken::new(), deadline, wasi, (stdout, stderr), None, None)
     }
 
     fn new(
         facts: Arc<Facts>,
+        function: &'static str,
         scope: Option<CallScope>,
         cancel: CancellationToken,
         deadline: Instant,
@@ -78,6 +86,7 @@ impl Instance {
         let quota = Quota::new(facts.limits.memory_bytes);
         Self {
             facts,
+            function,
             scope,
             cancel,
             deadline,
@@ -112,6 +121,14 @@ impl Instance {
             return Err(Exceeded::Bytes.into());
         }
         Ok(())
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let counters = self.facts.usage.of(self.function);
+        counters.gave(self.guest_bytes);
+        counters.had_memory(self.quota.memory_bytes());
     }
 }
 

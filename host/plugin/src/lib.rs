@@ -23,6 +23,7 @@ mod plugin;
 mod quota;
 mod stdio;
 mod threads;
+mod usage;
 mod wasi;
 
 pub use error::LoadError;
@@ -30,3 +31,4 @@ pub use folders::Places;
 pub use host::{HostConfig, LoadedPlugin, Notice, PluginCode, PluginHost, PluginSource};
 pub use limits::Limits;
 pub use log::{LogLevel, LogLine, LogSink, NoLog};
+pub use usage::{FunctionUse, PluginUse, WallTimes};

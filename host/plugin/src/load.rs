@@ -13,6 +13,7 @@ use crate::{
     limits::{COMPONENT_BYTES, TOOL_DEADLINE_MAX},
     log::LogSink,
     plugin::{Code, Facts, Plugin},
+    usage::Usage,
 };
 use pith_core::canonical_json;
 use pith_law::{Authority, Capability, Export, ImportKind, Request, export_request, import_kind, missing};
@@ -48,7 +49,7 @@ impl Loader<'_> {
         let Compiled { engine, component, is_pooled } = self
             .component(plugin, &digest, &bytes)
             .map_err(|error| LoadError::Compile { plugin: plugin.to_owned(), source: error.into_boxed_dyn_error() })?;
-        check_type(plugin, &engine, &component, &source.grants)?;
+        let asks = check_type(plugin, &engine, &component, &source.grants)?;
         let code = Code::new(&engine, is_pooled, component, &source.grants)
             .map_err(|error| LoadError::Link { plugin: plugin.to_owned(), source: error.into_boxed_dyn_error() })?;
         let process =
@@ -63,9 +64,11 @@ impl Loader<'_> {
             grants: source.grants,
             folders,
             process,
+            asks,
             limits,
             spool: self.spool.clone(),
             log: self.log.clone(),
+            usage: Usage::default(),
         };
         let plugin = Plugin::new(facts, code);
         let definitions = if plugin.serves(Export::Tools) { self.definitions(&plugin) } else { Definitions::default() };
@@ -158,8 +161,14 @@ fn check_bytes(plugin: &str, bytes: &[u8]) -> Result<(), LoadError> {
     }
 }
 
-/// Reads what the component asks for, and compares it with what is served and what was granted.
-fn check_type(plugin: &str, engine: &Engine, component: &Component, grants: &[Capability]) -> Result<(), LoadError> {
+/// Reads what the component asks for, and compares it with what is served and what was granted. Gives what it asks for; folders that the
+/// standard library would use are among it, and are no reason to refuse it.
+fn check_type(
+    plugin: &str,
+    engine: &Engine,
+    component: &Component,
+    grants: &[Capability],
+) -> Result<Vec<Request>, LoadError> {
     let kind = component.component_type();
     let unknown = |name: &str, is_export| LoadError::UnknownInterface {
         plugin: plugin.to_owned(),
@@ -193,7 +202,13 @@ fn check_type(plugin: &str, engine: &Engine, component: &Component, grants: &[Ca
         }
     }
     let missing = missing(&requests, grants);
-    if missing.is_empty() { Ok(()) } else { Err(LoadError::MissingGrants { plugin: plugin.to_owned(), missing }) }
+    if !missing.is_empty() {
+        return Err(LoadError::MissingGrants { plugin: plugin.to_owned(), missing });
+    }
+    if kind.imports(engine).any(|(name, _)| name.starts_with("wasi:filesystem/")) {
+        requests.push(Request::Files);
+    }
+    Ok(requests)
 }
 
 fn is_version(name: &str, served: &str) -> bool {

@@ -8,9 +8,10 @@ use crate::{
     limits::{FAULTS_IN_A_ROW, Limits, PLUGIN_INSTANCES},
     log::LogSink,
     threads::FileThreads,
+    usage::Usage,
 };
 use pith_bindings::{tool_filter::ToolFilterPre, tool_gate::ToolGatePre, tools::ToolsPre};
-use pith_law::{Capability, Export};
+use pith_law::{Capability, Export, Request};
 use pith_os::SpoolDir;
 use pith_protocol::SessionId;
 use std::{
@@ -34,9 +35,12 @@ pub(crate) struct Facts {
     pub grants: Vec<Capability>,
     pub folders: Folders,
     pub process: ProcessAuthority,
+    /// What its type asks for, files by the standard library included.
+    pub asks: Vec<Request>,
     pub limits: Limits,
     pub spool: SpoolDir,
     pub log: Arc<dyn LogSink>,
+    pub usage: Usage,
 }
 
 /// A plugin that can be called.

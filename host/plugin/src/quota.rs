@@ -26,6 +26,11 @@ impl Quota {
         Self { memory_limit_bytes, memory_bytes: 0, table_elements: 0, refused: None }
     }
 
+    /// All memories together: they never shrink, so this is also the most that there was.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
     pub fn refused(&self) -> Option<Refused> {
         self.refused
     }
@@ -56,7 +61,8 @@ impl ResourceLimiter for Quota {
     }
 
     fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
-        if maximum.is_some_and(|maximum| desired > maximum) {
+        // A slot of the pool has our own limit for its maximum.
+        if maximum.is_some_and(|maximum| desired > maximum && maximum < TABLE_ELEMENTS) {
             return Ok(false);
         }
         match grown(self.table_elements, current, desired, TABLE_ELEMENTS) {

@@ -26,6 +26,7 @@ pub(crate) async fn filter(
 ) -> Result<ToolOutput, Stop> {
     let (call, origin, shown) =
         (convert::tool_call(call), convert::call_origin(origin), convert::shown_output(&output));
+    let bytes = convert::call_bytes(&call).saturating_add(convert::output_bytes(&shown));
     let work: Work<Result<Option<tool_types::ToolOutput>, Error>> = Arc::new(move |linked, store| {
         let (call, origin, shown) = (call.clone(), origin.clone(), shown.clone());
         Box::pin(async move {
@@ -36,11 +37,14 @@ pub(crate) async fn filter(
     });
     let accept = |gave: Result<Option<tool_types::ToolOutput>, Error>| match gave {
         Ok(None) => Ok(None),
-        Ok(Some(replaced)) => convert::tool_output(replaced, &output.content)
-            .map(Some)
-            .map_err(|error| broken(plugin, AFTER_CALL, &error)),
+        Ok(Some(replaced)) => {
+            plugin.facts.usage.of(AFTER_CALL.name).gave(convert::output_bytes(&replaced));
+            convert::tool_output(replaced, &output.content)
+                .map(Some)
+                .map_err(|error| broken(plugin, AFTER_CALL, &error))
+        }
         Err(error) => Err(Ended::Refused(convert::guest_error(error))),
     };
-    let filtered = caller.call(plugin, AFTER_CALL, GUARD_DEADLINE, scope, work, accept).await;
+    let filtered = caller.call(plugin, AFTER_CALL, GUARD_DEADLINE, scope, bytes, work, accept).await;
     Ok(filtered.map_err(stop)?.unwrap_or(output))
 }

@@ -25,6 +25,7 @@ pub(crate) async fn judge(
     scope: CallScope,
 ) -> Judgement {
     let (call, origin) = (convert::tool_call(call), convert::call_origin(origin));
+    let bytes = convert::call_bytes(&call);
     let work: Work<Result<WitVerdict, Error>> = Arc::new(move |linked, store| {
         let (call, origin) = (call.clone(), origin.clone());
         Box::pin(async move {
@@ -39,7 +40,7 @@ pub(crate) async fn judge(
         Ok(WitVerdict::Deny(reason)) => Ok(Verdict::Deny(reason)),
         Err(error) => Err(Ended::Refused(convert::guest_error(error))),
     };
-    let judged = caller.call(plugin, BEFORE_CALL, GUARD_DEADLINE, scope, work, accept).await;
+    let judged = caller.call(plugin, BEFORE_CALL, GUARD_DEADLINE, scope, bytes, work, accept).await;
     Judgement { plugin: plugin.facts.name.clone(), digest: plugin.facts.digest.clone(), verdict: judged.map_err(stop) }
 }
 

@@ -7,6 +7,7 @@ use crate::{
     instance::Instance,
     limits::SPECS_DEADLINE,
     plugin::Plugin,
+    usage::End,
 };
 use pith_bindings::imports::pith::plugin::{messages::ToolCall, tool_types, types::Error};
 use pith_core::{CallScope, CanonicalCall};
@@ -18,6 +19,7 @@ use std::{
 };
 
 const CALL: Called = Called { export: Export::Tools, name: "tools.call" };
+const SPECS: &str = "tools.specs";
 
 /// Runs one call of a tool.
 pub(crate) async fn call(
@@ -27,6 +29,7 @@ pub(crate) async fn call(
     scope: CallScope,
 ) -> Result<ToolOutput, Ended> {
     let call: ToolCall = convert::tool_call(call);
+    let bytes = convert::call_bytes(&call);
     let work: Work<Result<tool_types::ToolOutput, Error>> = Arc::new(move |linked, store| {
         let call = call.clone();
         Box::pin(async move {
@@ -36,10 +39,15 @@ pub(crate) async fn call(
     });
     let limit: Duration = plugin.facts.limits.tool_deadline;
     let accept = |gave: Result<tool_types::ToolOutput, Error>| match gave {
-        Ok(output) => convert::tool_output(output, &[]).map_err(|error| broken(plugin, CALL, &error)),
+        Ok(output) => convert::tool_output(counted(plugin, output), &[]).map_err(|error| broken(plugin, CALL, &error)),
         Err(error) => Err(Ended::Refused(convert::guest_error(error))),
     };
-    caller.call(plugin, CALL, limit, scope, work, accept).await
+    caller.call(plugin, CALL, limit, scope, bytes, work, accept).await
+}
+
+fn counted(plugin: &Plugin, output: tool_types::ToolOutput) -> tool_types::ToolOutput {
+    plugin.facts.usage.of(CALL.name).gave(convert::output_bytes(&output));
+    output
 }
 
 /// What the plugin says of its tools, or why it says nothing. At load, outside any session and any async runtime.
@@ -49,14 +57,21 @@ pub(crate) fn specs(caller: &Caller, plugin: &Plugin) -> Result<Vec<tool_types::
     let deadline = Instant::now() + SPECS_DEADLINE;
     // At load no other instance is alive, but other loads' ones: past the pool, on demand.
     let linked = &plugin.code.first;
-    let mut store = store(linked, Instance::pure(plugin.facts.clone(), deadline));
+    let mut store = store(linked, Instance::pure(plugin.facts.clone(), SPECS, deadline));
     let _ticking = caller.engines.run();
+    let counters = plugin.facts.usage.of(SPECS);
+    let begun = counters.begin(0);
     let asked = runtime.block_on(async {
         let ask = async {
             let pre = linked.tools.as_ref().ok_or_else(|| wasmtime::format_err!("no export tools"))?;
             pre.instantiate_async(&mut store).await?.pith_plugin_tools().call_specs(&mut store).await
         };
-        tokio::time::timeout_at(deadline.into(), ask).await
+        tokio::time::timeout_at(deadline.into(), counters.timed(Box::pin(ask))).await
+    });
+    begun.end(match &asked {
+        Ok(Ok(Ok(_))) => End::Gave,
+        Ok(Ok(Err(_))) => End::Refused,
+        _ => End::Fault,
     });
     match asked {
         Ok(Ok(Ok(specs))) => Ok(specs),
