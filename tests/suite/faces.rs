@@ -151,7 +151,7 @@ fn the_system_prompt_has_instructions_from_the_root_down_and_the_folder() {
         .iter()
         .filter_map(|tool| tool["function"]["name"].as_str())
         .collect();
-    assert_eq!(tools, ["read", "write", "edit", "ls", "grep", "find", "bash"]);
+    assert_eq!(tools, ["read", "write", "edit", "ls", "grep", "find", "bash", "bash_stop"]);
 }
 
 #[test]

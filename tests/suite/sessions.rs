@@ -164,7 +164,7 @@ fn what_pi_wrote_is_continued_in_a_copy() {
         .iter()
         .filter_map(|tool| tool["function"]["name"].as_str())
         .collect();
-    assert_eq!(tools, ["read", "write", "edit", "ls", "grep", "find", "bash"]);
+    assert_eq!(tools, ["read", "write", "edit", "ls", "grep", "find", "bash", "bash_stop"]);
     // Continued again, it is ours: no second copy.
     let id = header["id"].as_str().expect("an id").to_owned();
     let model = home.scripted(json!([{ "text": "again" }]));

@@ -1,8 +1,11 @@
-//! The shipped plugin `shell`: the tool `bash` over the host's `process`. The host owns groups, sandbox and spool; schema,
-//! wording and truncation are decided here.
+//! The shipped plugin `shell`: the tools `bash` and `bash_stop` over the host's `process`. The host owns groups, sandbox and spool; schema,
+//! wording and truncation are decided here. All but [`tool`] knows nothing of a host.
 
+pub mod follow;
+pub mod line;
 pub mod report;
+pub mod stop;
 pub mod tail;
-mod tool;
+pub mod tool;
 
-pith_sdk::tools!(tool::Bash);
+pith_sdk::tools!(tool::Bash, tool::BashStop);

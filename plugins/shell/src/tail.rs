@@ -4,18 +4,26 @@ use std::collections::VecDeque;
 
 use pith_sdk::text::{MAX_BYTES, MAX_LINES};
 
+use crate::line::{Line, overwrites};
+
+/// So many bytes of text between two pieces of binary data belong to it: what stands between two line ends there by chance.
+const GAP_BYTES: u64 = 32;
+
 /// Takes bytes as they come and keeps the last lines, as a terminal would show them: what was overwritten after a `\r` is
-/// gone, escape sequences are left out.
+/// gone, escape sequences are left out. Binary data is counted, not kept.
 #[derive(Clone, Debug, Default)]
 pub struct Tail {
-    lines: VecDeque<String>,
+    lines: VecDeque<Line>,
+    /// Of the texts of `lines`, an end of line each.
     lines_bytes: usize,
     /// The line that has no end yet.
     open: Vec<u8>,
+    /// What stood in the line before the last `\r`; it stays where nothing takes its place.
+    before: Vec<u8>,
     /// A `\r` was seen: the next byte, unless it ends the line, starts the line anew.
     returned: bool,
-    /// The front of `open` was dropped.
-    open_is_cut: bool,
+    /// Bytes dropped from the front of `open`.
+    open_cut: u64,
     dropped: bool,
     total_lines: u64,
     total_bytes: u64,
@@ -24,9 +32,9 @@ pub struct Tail {
 /// What is left of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// The last lines, without a line end at the end.
+    /// The last lines, without a line end at the end. Binary data in it is a line that says so.
     pub text: String,
-    /// How many lines `text` has.
+    /// How many lines of the stream `text` stands for.
     pub lines: u64,
     /// Of the whole stream.
     pub total_lines: u64,
@@ -36,6 +44,10 @@ pub struct Kept {
     pub cut: bool,
     /// The text is the end of one line that is too long itself.
     pub partial_line: bool,
+    /// Some of it was binary.
+    pub has_binary: bool,
+    /// All of it was binary; `text` is empty then.
+    pub is_binary: bool,
 }
 
 impl Tail {
@@ -65,7 +77,8 @@ impl Tail {
         self.lines.clear();
         self.lines_bytes = 0;
         self.open.clear();
-        self.open_is_cut = false;
+        self.before.clear();
+        self.open_cut = 0;
         self.returned = false;
         self.dropped = true;
         rest
@@ -76,72 +89,152 @@ impl Tail {
             return;
         }
         if std::mem::take(&mut self.returned) {
+            if overwrites(&self.open) {
+                std::mem::swap(&mut self.before, &mut self.open);
+            }
             self.open.clear();
-            self.open_is_cut = false;
+            self.open_cut = 0;
         }
         self.open.extend_from_slice(bytes);
         // Cut rarely, so that a long line costs no copying for each chunk.
         if self.open.len() > 4 * MAX_BYTES {
-            self.open.drain(..self.open.len() - 2 * MAX_BYTES);
-            self.open_is_cut = true;
+            let surplus = self.open.len() - 2 * MAX_BYTES;
+            self.open.drain(..surplus);
+            self.open_cut = self.open_cut.saturating_add(surplus as u64);
         }
     }
 
     fn end_line(&mut self) {
         self.returned = false;
-        let cut = std::mem::take(&mut self.open_is_cut);
-        let line = shown(&self.open);
+        let mut line = self.open_line();
+        line.bytes = line.bytes.saturating_add(1);
+        let is_cut = std::mem::take(&mut self.open_cut) > 0;
         self.open.clear();
+        self.before.clear();
         self.total_lines += 1;
-        if cut || line.len() > MAX_BYTES {
+        if !line.is_binary && (is_cut || line.text.len() > MAX_BYTES) {
             self.lines.clear();
             self.lines_bytes = 0;
             self.dropped = true;
         }
-        self.lines_bytes += line.len() + 1;
+        self.lines_bytes += line.text.len() + 1;
         self.lines.push_back(line);
         // One line too many is kept while a last open line may still turn out to be empty.
         while self.lines.len() > 1 && (self.lines.len() > MAX_LINES || self.lines_bytes > MAX_BYTES + 1) {
             if let Some(line) = self.lines.pop_front() {
-                self.lines_bytes -= line.len() + 1;
+                self.lines_bytes -= line.text.len() + 1;
             }
             self.dropped = true;
         }
     }
 
+    /// The line that has no end yet, as it would be shown.
+    fn open_line(&self) -> Line {
+        if self.open_cut == 0 && !self.before.is_empty() && !overwrites(&self.open) {
+            return Line::new(&self.before);
+        }
+        let mut line = Line::new(&self.open);
+        line.bytes = line.bytes.saturating_add(self.open_cut);
+        line
+    }
+
     /// What would be shown if the stream ended here.
     pub fn kept(&self) -> Kept {
-        let open = shown(&self.open);
-        let mut lines: Vec<&str> = self.lines.iter().map(String::as_str).collect();
+        let open = self.open_line();
+        let mut lines: Vec<&Line> = self.lines.iter().collect();
         let mut total_lines = self.total_lines;
-        if !open.is_empty() {
+        let has_open = open.is_binary || !open.text.is_empty();
+        if has_open {
             lines.push(&open);
             total_lines += 1;
         }
         let mut bytes = 0;
         let mut first = lines.len();
-        while first > 0 && lines.len() - first < MAX_LINES && bytes + lines[first - 1].len() <= MAX_BYTES {
+        while first > 0 && lines.len() - first < MAX_LINES && bytes + lines[first - 1].text.len() <= MAX_BYTES {
             first -= 1;
-            bytes += lines[first].len() + 1;
+            bytes += lines[first].text.len() + 1;
         }
-        let mut cut = self.dropped || self.open_is_cut || first > 0;
+        let kept = Kept {
+            text: String::new(),
+            lines: 1,
+            total_lines,
+            total_bytes: self.total_bytes,
+            cut: true,
+            partial_line: true,
+            has_binary: false,
+            is_binary: false,
+        };
         // A last line that is too long alone: its end.
         if first == lines.len()
             && let Some(line) = lines.last()
         {
-            let text = end_of(line, MAX_BYTES).to_owned();
-            return Kept { text, lines: 1, total_lines, total_bytes: self.total_bytes, cut: true, partial_line: true };
+            return Kept { text: end_of(&line.text, MAX_BYTES).to_owned(), ..kept };
         }
-        cut |= first > 0;
+        let lines = &lines[first..];
+        let pieces = pieces(lines);
+        let is_binary = matches!(&pieces[..], [Piece::Binary(_)]);
+        let open_is_cut = has_open && !open.is_binary && self.open_cut > 0;
         Kept {
-            text: lines[first..].join("\n"),
-            lines: (lines.len() - first) as u64,
-            total_lines,
-            total_bytes: self.total_bytes,
-            cut,
+            has_binary: pieces.iter().any(|piece| matches!(piece, Piece::Binary(_))),
+            is_binary,
+            text: if is_binary { String::new() } else { joined(&pieces) },
+            lines: lines.len() as u64,
+            cut: self.dropped || open_is_cut || first > 0,
             partial_line: false,
+            ..kept
         }
     }
+}
+
+/// What is shown as one line.
+enum Piece<'a> {
+    Text(&'a str),
+    /// So many bytes.
+    Binary(u64),
+}
+
+/// Lines of binary data that follow each other are one piece.
+fn pieces<'a>(lines: &[&'a Line]) -> Vec<Piece<'a>> {
+    let mut pieces = Vec::with_capacity(lines.len());
+    let mut at = 0;
+    while at < lines.len() {
+        if !lines[at].is_binary {
+            pieces.push(Piece::Text(&lines[at].text));
+            at += 1;
+            continue;
+        }
+        let (mut bytes, mut gap) = (0_u64, 0);
+        let mut end = at;
+        for (index, line) in lines.iter().enumerate().skip(at) {
+            if line.is_binary {
+                bytes = bytes.saturating_add(gap).saturating_add(line.bytes);
+                gap = 0;
+                end = index + 1;
+            } else {
+                gap += line.bytes;
+                if gap > GAP_BYTES {
+                    break;
+                }
+            }
+        }
+        pieces.push(Piece::Binary(bytes));
+        at = end;
+    }
+    pieces
+}
+
+fn joined(pieces: &[Piece<'_>]) -> String {
+    let mut text = String::new();
+    for (index, piece) in pieces.iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        match piece {
+            Piece::Text(line) => text.push_str(line),
+            Piece::Binary(bytes) => text.push_str(&format!("[{bytes} bytes of binary data]")),
+        }
+    }
+    text
 }
 
 /// The last bytes of a text, on a character's boundary.
@@ -151,45 +244,6 @@ fn end_of(text: &str, max_bytes: usize) -> &str {
         at += 1;
     }
     &text[at..]
-}
-
-/// A line as text, without escape sequences and control characters but tabs.
-fn shown(line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(line);
-    if !text.contains(|char: char| char.is_control() && char != '\t') {
-        return text.into_owned();
-    }
-    let mut plain = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(char) = chars.next() {
-        match char {
-            '\u{1b}' => match chars.next() {
-                // CSI: parameters, then one final character.
-                Some('[') => while chars.next().is_some_and(|char| !matches!(char, '@'..='~')) {},
-                // OSC, DCS, APC, PM, SOS: a string up to BEL or ESC \.
-                Some(']' | 'P' | '_' | '^' | 'X') => {
-                    while let Some(char) = chars.next() {
-                        if char == '\u{7}' || (char == '\u{1b}' && chars.next_if_eq(&'\\').is_some()) {
-                            break;
-                        }
-                    }
-                }
-                // A charset and the like: one character more.
-                Some('(' | ')' | '*' | '+' | '#' | '%' | ' ') => {
-                    chars.next();
-                }
-                _ => {}
-            },
-            // A backspace takes back what was written, as in progress spinners and man pages.
-            '\u{8}' => {
-                plain.pop();
-            }
-            '\t' => plain.push('\t'),
-            char if char.is_control() => {}
-            char => plain.push(char),
-        }
-    }
-    plain
 }
 
 #[cfg(test)]
@@ -269,13 +323,30 @@ mod tests {
     }
 
     #[test]
-    fn escapes_and_control_characters_are_left_out() {
-        assert_eq!(
-            kept("\u{1b}[31mred\u{1b}[0m \u{1b}]8;;http://x\u{7}link\u{1b}]8;;\u{1b}\\\u{7}\0\tend").text,
-            "red link\tend"
-        );
-        assert_eq!(kept("\u{1b}(Bplain|\u{8}/\u{8}-").text, "plain-");
-        assert_eq!(kept(b"caf\xe9").text, "caf\u{fffd}");
-        assert_eq!(kept("cut \u{1b}[3").text, "cut ");
+    fn what_is_overwritten_by_nothing_stays() {
+        assert_eq!(kept("done\r\u{1b}[0m\nnext").text, "done\nnext");
+        assert_eq!(kept("99%\r\u{1b}[K\nnext").text, "\nnext");
+        assert_eq!(kept("99%\r   \rdone\r\n").text, "done");
+        assert_eq!(kept("a\r\u{1b}[1m\r\u{1b}[0m").text, "a");
+    }
+
+    #[test]
+    fn binary_data_is_counted_and_text_around_it_kept() {
+        let noise: Vec<u8> = (0..4096_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let all = kept(&noise);
+        assert!(all.is_binary && all.text.is_empty() && all.total_bytes == 4096, "{all:?}");
+        let mut mixed = b"before\n".to_vec();
+        mixed.extend_from_slice(&[0x80; 1000]);
+        mixed.extend_from_slice(b"\nx\n");
+        mixed.extend_from_slice(&[0; 500]);
+        mixed.extend_from_slice(b"\nafter it there is a line of text\nend");
+        let mixed = kept(&mixed);
+        assert_eq!(mixed.text, "before\n[1504 bytes of binary data]\nafter it there is a line of text\nend");
+        assert!(mixed.has_binary && !mixed.is_binary && !mixed.cut);
+        assert_eq!((mixed.lines, mixed.total_lines), (6, 6));
+        let zeros = kept(vec![0; 1_000_000]);
+        assert!(zeros.is_binary && zeros.total_bytes == 1_000_000);
+        let text = kept([b"first\n".to_vec(), vec![0; 1_000_000], b"\nlast".to_vec()].concat());
+        assert_eq!(text.text, "first\n[1000001 bytes of binary data]\nlast");
     }
 }

@@ -1,147 +1,171 @@
-//! The tool itself: one child, read to its end.
+//! The tools themselves, on the host's processes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use pith_sdk::process::{self, Chunk, Command};
-use pith_sdk::{Context, Error, ErrorKind, Output, Property, Schema, Tool};
+use pith_sdk::paths::GuestPath;
+use pith_sdk::process::{self, Child, Chunk};
+use pith_sdk::{Context, Error, ErrorKind, Output, Property, Schema, Tool, context};
 use serde::Deserialize;
 
-use crate::report::{Ending, details, partial, report};
-use crate::tail::Tail;
+use crate::follow::{Exit, Piece, Plan, Program, Timeout, follow};
+use crate::stop::stopped;
 
-/// Host calls that one call makes; the host ends it beyond 10,000. It gathers output the longer the more calls there were, so that they
-/// last for hours.
-const MAX_HOST_CALLS: u32 = 9_900;
-/// Between two pieces of partial output; the host takes 10 a second.
-const PROGRESS_EVERY: Duration = Duration::from_millis(100);
-/// Bytes of partial output; the host keeps 64 KiB.
-const PROGRESS_BYTES: usize = 16 * 1024;
-/// How long one wait for output lasts, where nothing is to be shown meanwhile.
-const WAIT: Duration = Duration::from_secs(30);
-/// The host ends the child at its timeout; where it has not so much later, the guest does.
-const GRACE: Duration = Duration::from_secs(2);
-/// The longest timeout that can be asked for, in seconds, as milliseconds in 32 bits allow.
-const MAX_TIMEOUT_SECONDS: u32 = 2_147_483;
+/// The longest command, in bytes: what Linux takes as one argument.
+const MAX_COMMAND_BYTES: usize = 128 * 1024 - 1;
 
+/// The tool `bash`.
 pub struct Bash;
 
-#[derive(Deserialize)]
+/// Its input.
+#[derive(Clone, Debug, Deserialize)]
 pub struct BashInput {
     command: String,
     timeout: Option<f64>,
+    #[serde(default)]
+    background: bool,
+}
+
+impl BashInput {
+    /// What is to be done; `until` says what ends a command in the background at the latest.
+    ///
+    /// Errors: `invalid` for what bash cannot be given.
+    pub fn plan(&self, until: &'static str) -> Result<Plan, Error> {
+        if self.command.contains('\0') {
+            return Err(Error::invalid(
+                "The command has a NUL character in it, which bash cannot take: write it as `\\0` for printf.",
+            ));
+        }
+        if self.command.len() > MAX_COMMAND_BYTES {
+            return Err(Error::invalid(format!(
+                "The command has {} bytes, bash takes {MAX_COMMAND_BYTES}: write it to a file and run `bash FILE`, or its data to a file that a short command reads.",
+                self.command.len()
+            )));
+        }
+        let line = self.command.trim_end();
+        let has_jobs = line.ends_with('&') && !line.ends_with("&&") && !line.contains("setsid");
+        let timeout = self.timeout.map(Timeout::new).transpose()?;
+        Ok(Plan { timeout, background: self.background, has_jobs, until })
+    }
+
+    /// What bash is called with.
+    pub fn args(&self) -> Vec<String> {
+        vec!["-c".to_owned(), self.command.clone()]
+    }
 }
 
 impl Tool for Bash {
     const NAME: &'static str = "bash";
-    const DESCRIPTION: &'static str = "Run a command in bash, in the working folder. Gives standard output and standard error together; the last 2000 lines or 50KB, and where the whole is if that was more. Standard input is empty. Each call is a new shell: `cd` and variables do not last, and what it leaves in the background ends with it.";
+    const DESCRIPTION: &'static str = "Run a command in bash, in the working folder. Gives standard output and standard error together, without colours; the last 2000 lines or 50KB, and the file with the whole if that was more. Standard input is empty. Each call is a new shell: `cd` and variables do not last, and what it starts with `&` ends with it. For servers, watchers and long jobs set `background`.";
     const META: Option<&'static str> = Some(r#"{"destructiveHint":true,"openWorldHint":true}"#);
     type Input = BashInput;
 
     fn schema() -> Schema {
-        Schema::object().required("command", Property::string("The command, as bash reads it.").min_length(1)).optional(
-            "timeout",
-            Property::number("Seconds after which the command is ended; no limit of its own if absent.")
-                .with("exclusiveMinimum", 0)
-                .at_most(MAX_TIMEOUT_SECONDS),
-        )
+        Schema::object()
+            .required("command", Property::string("The command, as bash reads it.").min_length(1))
+            .optional(
+                "timeout",
+                Property::number("Seconds after which the command is ended; no limit if absent.")
+                    .with("exclusiveMinimum", 0)
+                    .with("maximum", "2147483.647"),
+            )
+            .optional(
+                "background",
+                Property::boolean(
+                    "Leave it running: gives what it says in the first second, and the path of a file that gets all of its output, to `read` or `grep` later. `bash_stop` ends it.",
+                ),
+            )
     }
 
     fn run(input: BashInput, context: &Context) -> Result<Output, Error> {
-        let timeout = input.timeout.map(Timeout::new).transpose()?;
-        let started = Instant::now();
-        let child = process::spawn(&Command {
+        let plan = input.plan(until(&context::face()))?;
+        let child = process::spawn(&process::Command {
             program: "bash".to_owned(),
-            args: vec!["-c".to_owned(), input.command],
+            args: input.args(),
             cwd: None,
             env: Vec::new(),
             stdin: Vec::new(),
-            timeout_ms: timeout.as_ref().map(|timeout| timeout.ms),
+            timeout_ms: plan.timeout.as_ref().map(Timeout::ms),
             merge_stderr: true,
+        });
+        let child = child.map_err(|error| match error.kind {
+            ErrorKind::Limit => Error::limit(format!("Not run: {}. End one with `bash_stop` first.", error.message)),
+            _ => error,
         })?;
-        child.close_stdin();
-        let mut tail = Tail::default();
-        let mut shown_at: Option<Instant> = None;
-        let mut unshown = false;
-        let mut killed_late = false;
-        // `spawn`, `close-stdin`, and what is asked of the host below.
-        let mut host_calls: u32 = 2;
-        let exit = loop {
-            if let Some(timeout) = &timeout
-                && !killed_late
-                && started.elapsed() > timeout.duration + GRACE
-            {
-                child.kill();
-                host_calls += 1;
-                killed_late = true;
-            }
-            if host_calls >= MAX_HOST_CALLS {
-                child.kill();
-                let (text, _) = report(&tail.kept(), &Ending { code: Some(0), ..Ending::default() });
-                return Ok(Output::text(format!(
-                    "{text}\n\nThe command wrote output for longer than one call can follow, and was ended. Run it in the background with its output in a file."
-                ))
-                .error());
-            }
-            let wait = match (&timeout, unshown) {
-                (_, true) => PROGRESS_EVERY,
-                (Some(timeout), false) => {
-                    (timeout.duration + GRACE).saturating_sub(started.elapsed()).clamp(PROGRESS_EVERY, WAIT)
-                }
-                (None, false) => WAIT,
-            };
-            host_calls += 1;
-            let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
-            match child.next(Some(wait_ms)) {
-                Ok(Chunk::Exit(exit)) => break exit,
-                Ok(Chunk::Stdout(bytes) | Chunk::Stderr(bytes)) => {
-                    tail.push(&bytes);
-                    unshown = true;
-                }
-                // Nothing came within the wait.
-                Err(error) if error.kind == ErrorKind::Limit => {}
-                Err(error) => return Err(error),
-            }
-            if unshown && shown_at.is_none_or(|at| at.elapsed() >= PROGRESS_EVERY) {
-                let text = partial(&tail.kept());
-                let from =
-                    (text.len().saturating_sub(PROGRESS_BYTES)..=text.len()).find(|&at| text.is_char_boundary(at));
-                context.progress(&text[from.unwrap_or(0)..]);
-                host_calls += 1;
-                shown_at = Some(Instant::now());
-                unshown = false;
-            }
-        };
-        let kept = tail.kept();
-        let timed_out = exit.timed_out || killed_late;
-        let ending = Ending {
-            code: exit.code,
-            signal: exit.signal,
-            timed_out_after: timeout.filter(|_| timed_out).map(|timeout| timeout.written),
-            spool: exit.spool,
-        };
-        let (text, is_error) = report(&kept, &ending);
-        let output = Output::text(text).details_if(details(&kept, &ending).as_ref());
-        Ok(if is_error { output.error() } else { output })
+        let answer = follow(&mut Running(child), &plan, &mut |text| context.progress(text))?;
+        let output = Output::text(answer.text).details(&answer.details);
+        Ok(if answer.is_error { output.error() } else { output })
     }
 }
 
-struct Timeout {
-    duration: Duration,
-    ms: u32,
-    /// As the model gave it.
-    written: String,
+/// What ends a command in the background at the latest.
+fn until(face: &str) -> &'static str {
+    // These end with the model's last word.
+    if matches!(face, "print" | "json") { "your final answer" } else { "the end of the session" }
 }
 
-impl Timeout {
-    fn new(seconds: f64) -> Result<Self, Error> {
-        if !(seconds > 0.0 && seconds <= f64::from(MAX_TIMEOUT_SECONDS)) {
-            return Err(Error::invalid(format!(
-                "timeout is {seconds}; give seconds above 0, at most {MAX_TIMEOUT_SECONDS}, or leave it out."
-            )));
+struct Running(Child);
+
+impl Program for Running {
+    fn next(&mut self, wait: Duration) -> Result<Option<Piece>, Error> {
+        match self.0.next(Some(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX))) {
+            Ok(Chunk::Stdout(bytes) | Chunk::Stderr(bytes)) => Ok(Some(Piece::Output(bytes))),
+            Ok(Chunk::Exit(exit)) => Ok(Some(Piece::Exit(Exit {
+                code: exit.code,
+                signal: exit.signal,
+                timed_out: exit.timed_out,
+                spool: exit.spool,
+            }))),
+            // Nothing came within the wait.
+            Err(error) if error.kind == ErrorKind::Limit => Ok(None),
+            Err(error) => Err(error),
         }
-        let duration = Duration::from_secs_f64(seconds);
-        let ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX).max(1);
-        Ok(Self { duration, ms, written: seconds.to_string() })
+    }
+
+    fn kill(&mut self) {
+        self.0.kill();
+    }
+
+    fn leave(&mut self) -> Result<String, Error> {
+        self.0.detach()
+    }
+}
+
+/// The tool `bash_stop`.
+pub struct BashStop;
+
+/// Its input.
+#[derive(Clone, Debug, Deserialize)]
+pub struct BashStopInput {
+    output: String,
+}
+
+impl Tool for BashStop {
+    const NAME: &'static str = "bash_stop";
+    const DESCRIPTION: &'static str = "End a command that `bash` left running in the background, with all that it started. Says whether it was still running, and gives the end of its output.";
+    const META: Option<&'static str> = Some(r#"{"destructiveHint":true,"idempotentHint":true}"#);
+    type Input = BashStopInput;
+
+    fn schema() -> Schema {
+        Schema::object()
+            .required("output", Property::string("The path of its output, as `bash` gave it.").min_length(1))
+    }
+
+    fn run(input: BashStopInput, _: &Context) -> Result<Output, Error> {
+        let path = GuestPath::granted(&input.output)?;
+        let was_running = match process::stop_detached(path.absolute()) {
+            Ok(()) => true,
+            Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
+            // What was never left running is told with what is.
+            Err(error) if !path.as_ref().is_file() => {
+                return Err(Error::not_found(format!("{}: {}.", path.absolute(), error.message)));
+            }
+            Err(_) => false,
+        };
+        match stopped(path.as_ref(), was_running) {
+            Ok(text) => Ok(Output::text(text)),
+            Err(_) if was_running => Ok(Output::text("Stopped.")),
+            Err(error) => Err(path.explain("read", &error)),
+        }
     }
 }
 
@@ -149,14 +173,28 @@ impl Timeout {
 mod tests {
     use super::*;
 
+    fn input(command: &str) -> BashInput {
+        BashInput { command: command.to_owned(), timeout: None, background: false }
+    }
+
     #[test]
-    fn timeouts() {
-        let two_and_a_half = Timeout::new(2.5).unwrap();
-        assert_eq!((two_and_a_half.ms, two_and_a_half.written.as_str()), (2500, "2.5"));
-        assert_eq!(Timeout::new(30.0).unwrap().written, "30");
-        assert_eq!(Timeout::new(0.000_1).unwrap().ms, 1);
-        for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY, 3e9] {
-            assert!(Timeout::new(wrong).is_err(), "{wrong}");
+    fn what_bash_cannot_take_is_refused_with_the_way_out() {
+        assert!(input("a\0b").plan("").unwrap_err().message.contains("NUL"));
+        assert!(input(&"x".repeat(MAX_COMMAND_BYTES)).plan("").is_ok());
+        let error = input(&"x".repeat(MAX_COMMAND_BYTES + 1)).plan("").unwrap_err();
+        assert!(
+            error.message.starts_with("The command has 131072 bytes, bash takes 131071: write it to a file"),
+            "{error:?}"
+        );
+        assert!(BashInput { timeout: Some(0.0), ..input("x") }.plan("").is_err());
+    }
+
+    #[test]
+    fn jobs_of_the_shell_are_noticed() {
+        for (command, has_jobs) in
+            [("npm start &", true), ("npm start & \n", true), ("a && b", false), ("a &&", false), ("setsid x &", false)]
+        {
+            assert_eq!(input(command).plan("").unwrap().has_jobs, has_jobs, "{command}");
         }
     }
 }
