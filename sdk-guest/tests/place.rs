@@ -136,6 +136,7 @@ fn what_only_the_host_has_is_told() {
         pattern: None,
         literal: false,
         ignore_case: false,
+        folders: false,
         globs: Vec::new(),
         hidden: false,
         context_lines: 0,

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
@@ -136,6 +136,11 @@ impl Root {
         &self.real
     }
 
+    /// The folder's descriptor, for [`open_in`].
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+
     /// `path` relative to this folder: what is relative already as it is, what is absolute by its leading part (as the folder was
     /// named or without links). None: it is named elsewhere. Says nothing about links and `..`; opening does.
     pub fn relative<'p>(&self, path: &'p Path) -> Option<&'p Path> {
@@ -186,14 +191,6 @@ impl Root {
         let held = self.lookup(folder, FOLDER_HANDLE | OFlags::DIRECTORY, links)?;
         let real = self.real.join(self.relative(folder).unwrap_or(folder));
         Ok(Self { folder: held, given: real.clone(), real })
-    }
-
-    /// What an entry itself is, a link included; `Unknown` where that cannot be told.
-    pub(crate) fn kind_of_entry(&self, path: &Path) -> FileType {
-        let (folder, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
-        let folder = self.lookup(folder, FOLDER_HANDLE | OFlags::DIRECTORY, Links::Refused);
-        let met = folder.ok().and_then(|at| rustix::fs::statat(at, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).ok());
-        met.map_or(FileType::Unknown, |met| FileType::from_raw_mode(met.st_mode))
     }
 
     /// A folder's descriptor, to list it.
@@ -278,6 +275,21 @@ fn open_step(at: impl AsFd, name: &std::ffi::OsStr, flags: OFlags) -> Result<Own
         }
     }
     opened
+}
+
+/// Opens what lies in a folder that is held open already, with all that [`Root`] promises; no link is followed.
+pub(crate) fn open_in(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd, OpenError> {
+    beneath(folder, path, flags | OFlags::CLOEXEC, Links::Refused).map_err(|errno| OpenError::of(errno, path))
+}
+
+/// A regular file in a folder that is held open already, to be read, and its length in bytes; as [`open_in`] otherwise.
+pub(crate) fn open_file_in(folder: BorrowedFd<'_>, path: &Path) -> Result<(File, u64), OpenError> {
+    let opened = open_in(folder, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+    let met = rustix::fs::fstat(&opened).map_err(|errno| OpenError::of(errno, path))?;
+    match FileType::from_raw_mode(met.st_mode) {
+        FileType::RegularFile => Ok((File::from(opened), u64::try_from(met.st_size).unwrap_or(0))),
+        _ => Err(OpenError::NotRegular { path: path.to_path_buf() }),
+    }
 }
 
 /// Opens a file that the user named in an argument (not foreign): any path, links followed, but regular files only and never waiting.

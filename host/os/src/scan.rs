@@ -4,17 +4,22 @@
 //! a device named `.gitignore` in a hostile repository would stop it for ever. Ignore rules, globs and line search are `ignore`'s,
 //! `globset`'s and `grep`'s.
 
+mod agenda;
 mod globs;
+mod lines;
 mod rules;
 mod search;
 mod walk;
+mod work;
 
 use std::borrow::Borrow;
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::open::{Kind, Links, OpenError, Root};
 use globs::Globs;
-use walk::{Candidate, Start};
+use walk::Start;
+use work::Shared;
 
 /// Roots of one query.
 pub const ROOTS_MAX: usize = 64;
@@ -47,6 +52,9 @@ pub const IGNORE_RULES_MAX: usize = 4096;
 /// Threads of one query.
 pub const THREADS_MAX: usize = 16;
 
+/// What a hit costs beside its path and text, in bytes.
+const HIT_BYTES: usize = 64;
+
 /// What to look for.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
@@ -56,10 +64,13 @@ pub struct Query {
     pub pattern: Option<String>,
     /// The pattern is the very text.
     pub literal: bool,
-    /// For the pattern; globs are exact.
+    /// For the pattern; where there is none, for the globs.
     pub ignore_case: bool,
+    /// Where files are listed: folders too, their paths ending with `/`.
+    pub folders: bool,
     /// Which files: those that match one without `!`, if there are any, and none with `!`. Without `/` a glob is for the name at any depth,
-    /// with `/` for the path relative to the root. An excluded folder is not entered. Ignore files count whatever globs say.
+    /// with `/` for the path relative to the root. An excluded folder is not entered. Ignore files count whatever globs say. A root that is
+    /// a file is looked at whatever globs and ignore files say.
     pub globs: Vec<String>,
     /// Also files and folders whose name begins with a dot; never what is in `.git`.
     pub hidden: bool,
@@ -72,19 +83,35 @@ pub struct Query {
 }
 
 /// A line, or a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hit {
     /// The query's root joined with the file's place in it.
     pub path: PathBuf,
     /// From 1; 0 where only the path is meant.
     pub line: u32,
-    /// Without its end, cut to the query's limit at a character; invalid UTF-8 is replaced.
+    /// Without its end; invalid UTF-8 is replaced. A line longer than the query's limit is cut at characters so that its match is seen.
     pub text: String,
     /// It stands near a match.
     pub is_context: bool,
+    /// Where the first match begins in `text`, in bytes.
+    pub match_start: u32,
+    /// Where it ends; where the text does, if it is longer. 0 of what has no match.
+    pub match_end: u32,
+    /// Bytes of the line before `text`.
+    pub cut_before: u32,
+    /// Bytes of the line after `text`.
+    pub cut_after: u32,
 }
 
-/// What was found: the first matches in the order of paths (part by part, as bytes), then lines. The same for the same files.
+impl Hit {
+    /// What it holds in memory, in bytes, about.
+    fn cost(&self) -> usize {
+        self.path.as_os_str().len().saturating_add(self.text.len()).saturating_add(HIT_BYTES)
+    }
+}
+
+/// What was found: the first matches, root by root in the order of the query, in each by paths (part by part, as bytes), then lines. The same
+/// for the same files. What lies in two roots is found once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Matches and the lines near them.
@@ -93,7 +120,9 @@ pub struct Outcome {
     pub truncated: bool,
     /// Files that were read, or listed; after an early stop not those that come later.
     pub files_searched: u32,
-    /// Files and folders that were passed over: unreadable, too long. Binary ones are not counted.
+    /// Files that hold NUL bytes, and of which nothing is given therefore: those in which the pattern stands, and roots.
+    pub binary: u32,
+    /// Files and folders that were passed over: unreadable, too long, too deep.
     pub skipped: u32,
 }
 
@@ -149,31 +178,22 @@ pub fn scan(
     let granted: Vec<&Root> = granted.iter().map(Borrow::borrow).collect();
     limit("roots", query.roots.len(), ROOTS_MAX)?;
     limit("pattern bytes", query.pattern.as_ref().map_or(0, String::len), PATTERN_BYTES_MAX)?;
-    let globs = Globs::new(&query.globs)?;
+    let globs = Globs::new(&query.globs, query.ignore_case && query.pattern.is_none())?;
     let matcher = query.pattern.as_ref().map(|pattern| search::matcher(pattern, query)).transpose()?;
-    let starts = query.roots.iter().map(|root| start(root, &granted)).collect::<Result<Vec<_>, _>>()?;
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
-
-    let walked = walk::walk(&starts, &globs, query.hidden, threads, cancelled)?;
-    let mut outcome = match matcher {
-        Some(matcher) => search::search(query, &matcher, &starts, &walked.files, threads, cancelled)?,
-        None => list(query, &walked.files),
-    };
-    outcome.truncated |= walked.truncated;
-    outcome.skipped = outcome.skipped.saturating_add(walked.skipped);
-    Ok(outcome)
+    let mut starts: Vec<Start> = Vec::new();
+    for root in &query.roots {
+        let start = start(root, &granted)?;
+        if starts.iter().all(|other| other.named != start.named) {
+            starts.push(start);
+        }
+    }
+    Shared::new(query, &starts, &globs, matcher.as_ref(), cancelled).run(threads())
 }
 
-fn list(query: &Query, files: &[Candidate]) -> Outcome {
-    let mut bytes = 0_usize;
-    let fits = |file: &&Candidate| {
-        bytes = bytes.saturating_add(file.path.as_os_str().len());
-        bytes <= OUTCOME_BYTES_MAX
-    };
-    let hit = |file: &Candidate| Hit { path: file.path.clone(), line: 0, text: String::new(), is_context: false };
-    let hits: Vec<Hit> = files.iter().take(max_results(query)).take_while(fits).map(hit).collect();
-    let files_searched = u32::try_from(files.len()).unwrap_or(u32::MAX);
-    Outcome { truncated: hits.len() < files.len(), hits, files_searched, skipped: 0 }
+/// Threads of a query, the caller's own among them. Asked of the system once: it reads files to tell.
+fn threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX))
 }
 
 fn max_results(query: &Query) -> usize {

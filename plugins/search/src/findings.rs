@@ -117,7 +117,16 @@ mod tests {
     use super::*;
 
     fn hit(path: &str, line: u32, text: &str, is_context: bool) -> Hit {
-        Hit { path: path.into(), line, text: text.into(), is_context }
+        Hit {
+            path: path.into(),
+            line,
+            text: text.into(),
+            is_context,
+            match_start: 0,
+            match_end: 0,
+            cut_before: 0,
+            cut_after: 0,
+        }
     }
 
     #[test]

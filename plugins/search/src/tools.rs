@@ -22,6 +22,7 @@ fn query(path: &GuestPath) -> Query {
         pattern: None,
         literal: false,
         ignore_case: false,
+        folders: false,
         globs: if in_git { Vec::new() } else { vec!["!.git".to_owned()] },
         hidden: true,
         context_lines: 0,

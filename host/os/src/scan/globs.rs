@@ -9,16 +9,23 @@ use super::{GLOB_BYTES_MAX, GLOBS_MAX, ScanError, limit};
 pub(super) struct Globs {
     /// None: every file.
     included: Option<GlobSet>,
+    /// Those that end with `/` too.
+    included_folders: Option<GlobSet>,
     excluded: GlobSet,
     /// Those that end with `/` too.
     excluded_folders: GlobSet,
 }
 
 impl Globs {
-    pub fn new(globs: &[String]) -> Result<Self, ScanError> {
+    /// `ignore_case`: upper and lower case are the same.
+    pub fn new(globs: &[String], ignore_case: bool) -> Result<Self, ScanError> {
         limit("globs", globs.len(), GLOBS_MAX)?;
-        let (mut included, mut excluded, mut folders) =
-            (GlobSetBuilder::new(), GlobSetBuilder::new(), GlobSetBuilder::new());
+        let [mut included, mut included_folders, mut excluded, mut excluded_folders] =
+            std::array::from_fn(|_| GlobSetBuilder::new());
+        let compile = |glob: &str| {
+            let mut builder = GlobBuilder::new(glob);
+            builder.literal_separator(true).backslash_escape(true).case_insensitive(ignore_case).build()
+        };
         let mut includes_some = false;
         for given in globs {
             limit("glob bytes", given.len(), GLOB_BYTES_MAX)?;
@@ -27,36 +34,45 @@ impl Globs {
             let (excludes, glob) = given.strip_prefix('!').map_or((false, given.as_str()), |glob| (true, glob));
             let glob = glob.strip_prefix("./").unwrap_or(glob);
             let (folder_only, glob) = glob.strip_suffix('/').map_or((false, glob), |glob| (true, glob));
-            let mut glob = match glob.strip_prefix('/') {
+            let glob = match glob.strip_prefix('/') {
                 Some(anchored) => anchored.to_owned(),
                 None if glob.contains('/') => glob.to_owned(),
                 None => format!("**/{glob}"),
             };
-            if folder_only && !excludes {
-                glob.push_str("/**");
-            }
-            let compiled =
-                GlobBuilder::new(&glob).literal_separator(true).backslash_escape(true).build().map_err(bad)?;
+            let compiled = compile(&glob).map_err(bad)?;
             if excludes {
-                folders.add(compiled.clone());
+                excluded_folders.add(compiled.clone());
                 if !folder_only {
                     excluded.add(compiled);
                 }
             } else {
                 includes_some = true;
-                included.add(compiled);
+                included_folders.add(compiled.clone());
+                let inside = if folder_only { compile(&format!("{glob}/**")).map_err(bad)? } else { compiled };
+                included_folders.add(inside.clone());
+                included.add(inside);
             }
         }
         let build = |set: GlobSetBuilder| {
             set.build().map_err(|error| ScanError::Glob { glob: globs.join(" "), message: error.kind().to_string() })
         };
-        let included = if includes_some { Some(build(included)?) } else { None };
-        Ok(Self { included, excluded: build(excluded)?, excluded_folders: build(folders)? })
+        let some = |set| if includes_some { build(set).map(Some) } else { Ok(None) };
+        Ok(Self {
+            included: some(included)?,
+            included_folders: some(included_folders)?,
+            excluded: build(excluded)?,
+            excluded_folders: build(excluded_folders)?,
+        })
     }
 
     /// `path` is relative to the query's root.
     pub fn takes_file(&self, path: &Path) -> bool {
         !self.excluded.is_match(path) && self.included.as_ref().is_none_or(|set| set.is_match(path))
+    }
+
+    /// Of a folder that is entered: whether it is itself one of those wanted.
+    pub fn takes_folder(&self, path: &Path) -> bool {
+        self.included_folders.as_ref().is_none_or(|set| set.is_match(path))
     }
 
     /// `path` is relative to the query's root.
@@ -70,7 +86,7 @@ mod tests {
     use super::*;
 
     fn globs(list: &[&str]) -> Globs {
-        Globs::new(&list.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap()
+        Globs::new(&list.iter().map(ToString::to_string).collect::<Vec<_>>(), false).unwrap()
     }
 
     #[test]
@@ -99,13 +115,18 @@ mod tests {
         assert!(!globs(&["!out/"]).enters_folder(Path::new("x/out")));
         assert!(!globs(&["!node_modules"]).enters_folder(Path::new("x/node_modules")));
         assert!(globs(&["*.rs"]).enters_folder(Path::new("x")));
+        assert!(globs(&["docs/"]).takes_folder(Path::new("x/docs")));
+        assert!(globs(&["docs/"]).takes_folder(Path::new("x/docs/y")));
+        assert!(!globs(&["docs/**"]).takes_folder(Path::new("docs")));
+        assert!(globs(&["d?cs"]).takes_folder(Path::new("x/docs")));
+        assert!(Globs::new(&["READ*".to_owned()], true).unwrap().takes_file(Path::new("a/readme.md")));
     }
 
     #[test]
     fn bad_and_too_many_are_told() {
-        let error = Globs::new(&["a[".to_owned()]).err().unwrap();
+        let error = Globs::new(&["a[".to_owned()], false).err().unwrap();
         assert!(matches!(error, ScanError::Glob { glob, .. } if glob == "a["));
-        assert!(matches!(Globs::new(&vec!["a".to_owned(); 65]), Err(ScanError::Limit { limit: 64, .. })));
-        assert!(matches!(Globs::new(&["a".repeat(1025)]), Err(ScanError::Limit { .. })));
+        assert!(matches!(Globs::new(&vec!["a".to_owned(); 65], false), Err(ScanError::Limit { limit: 64, .. })));
+        assert!(matches!(Globs::new(&["a".repeat(1025)], false), Err(ScanError::Limit { .. })));
     }
 }

@@ -1,5 +1,6 @@
 //! Ignore files, read through the opener: `.ignore`, `.gitignore`, `.git/info/exclude`; in git repositories and outside of them.
 
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::OFlags;
 
 use super::{IGNORE_BYTES_MAX, IGNORE_RULES_MAX};
-use crate::open::{Links, Root, read_whole};
+use crate::open::{Root, open_file_in, open_in, read_whole};
 
 /// The rules of one folder and those above it. Paths are relative to the granted folder.
 pub(super) struct Rules {
@@ -33,22 +34,30 @@ pub(super) fn above(root: &Root, place: &Path) -> Option<Arc<Rules>> {
     let mut folders: Vec<&Path> = place.ancestors().skip(1).collect();
     folders.reverse();
     let all = Present { ignore: true, gitignore: true, git: true };
-    folders.into_iter().fold(None, |above, folder| Rules::of(root, folder, folder, all, above))
+    let rules: Option<Arc<Rules>> =
+        folders.into_iter().fold(None, |above, folder| Rules::of(root.as_fd(), folder, folder, all, above));
+    // Who names what is ignored wants what is in it.
+    rules.filter(|rules| !is_ignored(rules, place))
+}
+
+fn is_ignored(rules: &Rules, place: &Path) -> bool {
+    let parts = place.ancestors().filter(|part| !part.as_os_str().is_empty());
+    parts.into_iter().any(|part| rules.says(part, true) == Some(true))
 }
 
 impl Rules {
-    /// Adds the rules of a folder: `folder` beneath `root`, `place` beneath the granted folder. `above` itself where it has none.
+    /// Adds the rules of a folder: `folder` beneath what `at` holds, `place` beneath the granted folder. `above` itself where it has none.
     pub fn of(
-        root: &Root,
+        at: BorrowedFd<'_>,
         folder: &Path,
         place: &Path,
         present: Present,
         above: Option<Arc<Self>>,
     ) -> Option<Arc<Self>> {
-        let read = |name: &str, there: bool| if there { parse(root, &folder.join(name), place) } else { None };
+        let read = |name: &str, there: bool| if there { parse(at, &folder.join(name), place) } else { None };
         let (ignore, gitignore) = (read(".ignore", present.ignore), read(".gitignore", present.gitignore));
         let exclude = read(".git/info/exclude", present.git);
-        let is_repository = present.git && root.kind(&folder.join(".git")).is_ok();
+        let is_repository = present.git && open_in(at, &folder.join(".git"), OFlags::RDONLY | OFlags::NONBLOCK).is_ok();
         if ignore.is_none() && gitignore.is_none() && exclude.is_none() && !is_repository {
             return above;
         }
@@ -88,9 +97,9 @@ fn verdict(rules: &Gitignore, path: &Path, is_folder: bool) -> Option<bool> {
     }
 }
 
-fn parse(root: &Root, file: &Path, place: &Path) -> Option<Gitignore> {
+fn parse(at: BorrowedFd<'_>, file: &Path, place: &Path) -> Option<Gitignore> {
     // No links, as git itself since 2.32: what is not a plain file of the repository is no rule of it.
-    let opened = root.open_regular(file, OFlags::RDONLY, Links::Refused).ok()?;
+    let (opened, _) = open_file_in(at, file).ok()?;
     let bytes = read_whole(opened, file, IGNORE_BYTES_MAX).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let mut builder = GitignoreBuilder::new(place);

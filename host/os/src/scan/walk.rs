@@ -1,17 +1,32 @@
-//! The walk: folders are taken from one stack by all threads, each opened beneath its root's descriptor, no link followed.
+//! The walk: each folder is opened beneath the one that it lies in, held by descriptor, no link followed. What is in it becomes work, in order.
 
 use std::ffi::OsStr;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rustix::fs::{Dir, FileType};
+use rustix::fs::{AtFlags, FileType, OFlags};
 
-use super::globs::Globs;
+use super::agenda::{Found, Fruit};
 use super::rules::{Present, Rules};
-use super::{ENTRIES_MAX, ScanError};
-use crate::open::{Links, Root};
+use super::work::Shared;
+use super::{ENTRIES_MAX, Hit};
+use crate::open::{Links, Root, open_in};
+
+/// Files that one thread searches before it looks for other work.
+const FILES_AT_ONCE: usize = 16;
+/// Folders whose descriptors one query keeps; the others are found by their paths again.
+const FOLDERS_HELD_MAX: usize = 64;
+/// Entries after which a thread asks whether to go on.
+const ENTRIES_AT_ONCE: usize = 1024;
+/// The room for entries as the system gives them.
+#[cfg(target_os = "linux")]
+const ENTRIES_BYTES: usize = 32 * 1024;
+/// A folder's path beneath its root; what lies deeper is skipped. What the system takes as a path at most.
+const PATH_BYTES_MAX: usize = 4096;
 
 /// One root of the query.
 pub(super) struct Start {
@@ -27,220 +42,313 @@ pub(super) struct Start {
     pub above: Option<Arc<Rules>>,
 }
 
-/// A file to look at.
-pub(super) struct Candidate {
-    /// Index into the starts.
+/// A piece of work.
+pub(super) enum Work {
+    /// The root of this index.
+    Start(usize),
+    /// A folder in another.
+    Folder(Arc<Folder>, usize),
+    /// Files of a folder to search.
+    Files(Arc<Folder>, Range<usize>),
+}
+
+/// A folder that was read.
+pub(super) struct Folder {
     pub start: usize,
-    /// As hits show it.
-    pub path: PathBuf,
-}
-
-pub(super) struct Walked {
-    /// Sorted by path, none twice.
-    pub files: Vec<Candidate>,
-    pub truncated: bool,
-    pub skipped: u32,
-}
-
-struct Folder {
-    start: usize,
     /// Relative to the start.
-    path: PathBuf,
+    pub path: PathBuf,
+    held: Option<Held>,
     rules: Option<Arc<Rules>>,
+    names: Names,
 }
 
-/// What all threads share.
-struct Shared<'w> {
-    starts: &'w [Start],
-    globs: &'w Globs,
-    hidden: bool,
-    cancelled: &'w (dyn Fn() -> bool + Sync),
-    stack: Mutex<Stack>,
-    changed: Condvar,
-    stop: AtomicBool,
-    truncated: AtomicBool,
-    entries: AtomicUsize,
-    skipped: AtomicU32,
-}
-
+/// What is in a folder, sorted by the names' bytes.
 #[derive(Default)]
-struct Stack {
-    folders: Vec<Folder>,
-    /// Folders that are being read, from which more may come.
-    busy: usize,
+struct Names {
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
 }
 
-pub(super) fn walk(
-    starts: &[Start],
-    globs: &Globs,
-    hidden: bool,
-    threads: usize,
-    cancelled: &(dyn Fn() -> bool + Sync),
-) -> Result<Walked, ScanError> {
-    let mut files = Vec::new();
-    let mut stack = Stack::default();
-    for (index, start) in starts.iter().enumerate() {
-        match &start.file {
-            Some(file) if globs.takes_file(Path::new(file.file_name().unwrap_or_default())) => {
-                files.push(Candidate { start: index, path: start.named.clone() })
-            }
-            Some(_) => {}
-            None => stack.folders.push(Folder { start: index, path: PathBuf::new(), rules: start.above.clone() }),
-        }
-    }
-    let shared = Shared {
-        starts,
-        globs,
-        hidden,
-        cancelled,
-        stack: Mutex::new(stack),
-        changed: Condvar::new(),
-        stop: AtomicBool::new(false),
-        truncated: AtomicBool::new(false),
-        entries: AtomicUsize::new(0),
-        skipped: AtomicU32::new(0),
-    };
-    std::thread::scope(|scope| {
-        let work = || {
-            let mut found = Vec::new();
-            while let Some(folder) = shared.take() {
-                let _busy = Busy(&shared);
-                shared.read(&folder, &mut found);
-            }
-            found
-        };
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        files.append(&mut work());
-        for other in others {
-            // A thread that panicked has told so; what the others found still stands.
-            files.append(&mut other.join().unwrap_or_default());
-        }
-    });
-    if cancelled() {
-        return Err(ScanError::Cancelled);
-    }
-    files.sort_unstable_by(|a, b| order(&a.path, &b.path));
-    files.dedup_by(|a, b| a.path == b.path);
-    Ok(Walked { files, truncated: shared.truncated.into_inner(), skipped: shared.skipped.into_inner() })
+#[derive(Clone, Copy)]
+struct Entry {
+    start: usize,
+    end: usize,
+    is_folder: bool,
 }
 
-/// Part by part, as bytes; as `Path` compares, in half the time.
-fn order(a: &Path, b: &Path) -> std::cmp::Ordering {
-    let key = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
-    a.as_os_str().as_bytes().iter().map(key).cmp(b.as_os_str().as_bytes().iter().map(key))
+/// A descriptor that counts.
+struct Held {
+    folder: OwnedFd,
+    count: Arc<AtomicUsize>,
 }
 
-/// A folder being read; given back by drop, so that a panic does not leave the others waiting.
-struct Busy<'s, 'w>(&'s Shared<'w>);
-
-impl Drop for Busy<'_, '_> {
+impl Drop for Held {
     fn drop(&mut self) {
-        let mut stack = self.0.lock();
-        stack.busy = stack.busy.saturating_sub(1);
-        drop(stack);
-        self.0.changed.notify_all();
+        self.count.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+impl Names {
+    fn add(&mut self, name: &[u8], is_folder: bool) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        self.entries.push(Entry { start, end: self.bytes.len(), is_folder });
+    }
+
+    fn sort(&mut self) {
+        let bytes = &self.bytes;
+        self.entries.sort_unstable_by(|a, b| bytes[a.start..a.end].cmp(&bytes[b.start..b.end]));
+    }
+
+    fn name(&self, index: usize) -> &OsStr {
+        let entry = self.entries.get(index).copied().unwrap_or(Entry { start: 0, end: 0, is_folder: false });
+        OsStr::from_bytes(&self.bytes[entry.start..entry.end])
+    }
+}
+
+impl Folder {
+    pub fn name(&self, index: usize) -> &OsStr {
+        self.names.name(index)
+    }
+
+    /// Where an entry is opened from, and by which path. `room` is for the path.
+    pub fn at<'f>(&'f self, start: &'f Start, index: usize, room: &'f mut PathBuf) -> (BorrowedFd<'f>, &'f Path) {
+        match &self.held {
+            Some(held) => (held.folder.as_fd(), Path::new(self.name(index))),
+            None => {
+                room.clear();
+                room.push(&self.path);
+                room.push(self.name(index));
+                (start.root.as_fd(), room)
+            }
+        }
+    }
+}
+
+/// What a folder turned into.
+pub(super) type Fruits = Vec<Fruit<Work>>;
+
+/// Reads the folder of a start. None: it cannot be read.
+pub(super) fn read_start(shared: &Shared<'_>, room: &mut Room, index: usize) -> Option<Fruits> {
+    let start = &shared.starts[index];
+    let opened = start.root.open_folder(Path::new(""), Links::Refused).ok()?;
+    read(shared, room, index, PathBuf::new(), opened, start.above.clone())
+}
+
+/// Reads a folder that lies in another. None: it cannot be read.
+pub(super) fn read_folder(shared: &Shared<'_>, room: &mut Room, parent: &Folder, index: usize) -> Option<Fruits> {
+    if shared.too_many.load(Ordering::Relaxed) {
+        return Some(Vec::new());
+    }
+    let path = parent.path.join(parent.name(index));
+    if path.as_os_str().len() > PATH_BYTES_MAX {
+        return None;
+    }
+    let mut whole = PathBuf::new();
+    let (at, name) = parent.at(&shared.starts[parent.start], index, &mut whole);
+    let opened = open_in(at, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK).ok()?;
+    read(shared, room, parent.start, path, opened, parent.rules.clone())
+}
+
+fn read(
+    shared: &Shared<'_>,
+    room: &mut Room,
+    start_index: usize,
+    path: PathBuf,
+    opened: OwnedFd,
+    above: Option<Arc<Rules>>,
+) -> Option<Fruits> {
+    let start = &shared.starts[start_index];
+    let (present, mut names) = entries(shared, room, opened.as_fd())?;
+    let mut place = start.place.join(&path);
+    let rules = Rules::of(opened.as_fd(), Path::new(""), &place, present, above);
+    let mut relative = path.clone();
+    // What is ignored, hidden or outside of the globs goes; names stay where they are.
+    let bytes = &names.bytes;
+    names.entries.retain(|entry| {
+        let name = &bytes[entry.start..entry.end];
+        place.push(OsStr::from_bytes(name));
+        let verdict = rules.as_ref().and_then(|rules| rules.says(&place, entry.is_folder));
+        place.pop();
+        match verdict {
+            Some(true) => return false,
+            None if !shared.query.hidden && name.starts_with(b".") => return false,
+            Some(false) | None => {}
+        }
+        relative.push(OsStr::from_bytes(name));
+        let globs = &shared.globs;
+        let taken = if entry.is_folder { globs.enters_folder(&relative) } else { globs.takes_file(&relative) };
+        let is_start = taken && shared.is_start(start, &relative);
+        relative.pop();
+        taken && !is_start
+    });
+    names.sort();
+    let held = shared.hold(opened);
+    let folder = Arc::new(Folder { start: start_index, path, held, rules, names });
+    Some(if shared.matcher.is_some() { to_search(&folder) } else { listed(shared, &folder) })
+}
+
+/// Runs of files and the folders between them.
+fn to_search(folder: &Arc<Folder>) -> Fruits {
+    let mut fruits = Vec::new();
+    let mut run = 0..0;
+    for (index, entry) in folder.names.entries.iter().enumerate() {
+        if !entry.is_folder && !run.is_empty() && run.len() < FILES_AT_ONCE {
+            run.end = index + 1;
+            continue;
+        }
+        if !run.is_empty() {
+            fruits.push(Fruit::Work(Work::Files(folder.clone(), run)));
+        }
+        run = if entry.is_folder { 0..0 } else { index..index + 1 };
+        if entry.is_folder {
+            fruits.push(Fruit::Work(Work::Folder(folder.clone(), index)));
+        }
+    }
+    if !run.is_empty() {
+        fruits.push(Fruit::Work(Work::Files(folder.clone(), run)));
+    }
+    fruits
+}
+
+/// The files themselves and the folders between them.
+fn listed(shared: &Shared<'_>, folder: &Arc<Folder>) -> Fruits {
+    let named = shared.starts[folder.start].named.join(&folder.path);
+    let mut fruits = Vec::new();
+    let mut found = Found::default();
+    let mut files = 0;
+    for (index, entry) in folder.names.entries.iter().enumerate() {
+        let name = folder.name(index);
+        if !entry.is_folder {
+            files += 1;
+            found.push(Hit { path: named.join(name), ..Hit::default() });
+            continue;
+        }
+        if shared.query.folders && shared.globs.takes_folder(&folder.path.join(name)) {
+            found.push(Hit { path: named.join(name).join(""), ..Hit::default() });
+        }
+        if !found.hits.is_empty() {
+            fruits.push(Fruit::Found(std::mem::take(&mut found)));
+        }
+        fruits.push(Fruit::Work(Work::Folder(folder.clone(), index)));
+    }
+    if !found.hits.is_empty() {
+        fruits.push(Fruit::Found(found));
+    }
+    shared.searched.fetch_add(files, Ordering::Relaxed);
+    fruits
+}
+
+/// Regular files and folders of a folder, and which names matter for rules. None: it cannot be read.
+fn entries(shared: &Shared<'_>, room: &mut Room, folder: BorrowedFd<'_>) -> Option<(Present, Names)> {
+    let (mut present, mut names) = (Present::default(), Names::default());
+    let mut unknown = Vec::new();
+    let mut seen = 0_usize;
+    each_entry(folder, room, |name, kind| {
+        match name {
+            b"." | b".." => return true,
+            b".git" => {
+                present.git = true;
+                return true;
+            }
+            b".ignore" => present.ignore = true,
+            b".gitignore" => present.gitignore = true,
+            _ => {}
+        }
+        match kind {
+            FileType::RegularFile => names.add(name, false),
+            FileType::Directory => names.add(name, true),
+            // Some file systems do not say.
+            FileType::Unknown => unknown.push(name.to_vec()),
+            _ => {}
+        }
+        seen += 1;
+        !seen.is_multiple_of(ENTRIES_AT_ONCE) || (shared.sees(ENTRIES_AT_ONCE) && !shared.is_over())
+    })?;
+    shared.sees(seen % ENTRIES_AT_ONCE);
+    for name in unknown {
+        let met = rustix::fs::statat(folder, OsStr::from_bytes(&name), AtFlags::SYMLINK_NOFOLLOW);
+        match met.map(|met| FileType::from_raw_mode(met.st_mode)) {
+            Ok(FileType::RegularFile) => names.add(&name, false),
+            Ok(FileType::Directory) => names.add(&name, true),
+            _ => {}
+        }
+    }
+    Some((present, names))
+}
+
+/// A thread's room for the entries of a folder, as the system gives them.
+pub(super) struct Room(#[cfg(target_os = "linux")] Vec<std::mem::MaybeUninit<u8>>);
+
+#[cfg(target_os = "linux")]
+impl Default for Room {
+    fn default() -> Self {
+        Self(vec![std::mem::MaybeUninit::uninit(); ENTRIES_BYTES])
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Default for Room {
+    fn default() -> Self {
+        Self()
+    }
+}
+
+/// Gives each entry's name and kind until `goes_on` says no. None: it cannot be read.
+#[cfg(target_os = "linux")]
+fn each_entry(folder: BorrowedFd<'_>, room: &mut Room, mut goes_on: impl FnMut(&[u8], FileType) -> bool) -> Option<()> {
+    let mut entries = rustix::fs::RawDir::new(folder, &mut room.0);
+    let mut is_first = true;
+    while let Some(entry) = entries.next() {
+        match entry {
+            Ok(entry) => {
+                if !goes_on(entry.file_name().to_bytes(), entry.file_type()) {
+                    break;
+                }
+            }
+            Err(_) if is_first => return None,
+            // Folders may vanish while they are read; what was read counts.
+            Err(_) => break,
+        }
+        is_first = false;
+    }
+    Some(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn each_entry(folder: BorrowedFd<'_>, _: &mut Room, mut goes_on: impl FnMut(&[u8], FileType) -> bool) -> Option<()> {
+    for entry in rustix::fs::Dir::read_from(folder).ok()? {
+        let Ok(entry) = entry else { break };
+        if !goes_on(entry.file_name().to_bytes(), entry.file_type()) {
+            break;
+        }
+    }
+    Some(())
 }
 
 impl Shared<'_> {
-    fn lock(&self) -> MutexGuard<'_, Stack> {
-        self.stack.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Counts entries; false where there are more than one query looks at.
+    fn sees(&self, count: usize) -> bool {
+        let within = self.entries.fetch_add(count, Ordering::Relaxed).saturating_add(count) <= ENTRIES_MAX;
+        if !within {
+            self.too_many.store(true, Ordering::Relaxed);
+        }
+        within
     }
 
-    /// The next folder, as busy; None when there will be no more.
-    fn take(&self) -> Option<Folder> {
-        let mut stack = self.lock();
-        loop {
-            if self.stop.load(Ordering::Relaxed) {
-                return None;
-            }
-            if let Some(folder) = stack.folders.pop() {
-                stack.busy += 1;
-                return Some(folder);
-            }
-            if stack.busy == 0 {
-                return None;
-            }
-            // Ends: whoever is busy wakes us when it is done, and asks `cancelled` meanwhile.
-            stack = self.changed.wait(stack).unwrap_or_else(PoisonError::into_inner);
-        }
+    /// Keeps a descriptor, while there are not too many.
+    fn hold(&self, folder: OwnedFd) -> Option<Held> {
+        let before = self.held.fetch_add(1, Ordering::Relaxed);
+        // Whatever becomes of it, dropping it counts it off.
+        let held = Held { folder, count: self.held.clone() };
+        (before < FOLDERS_HELD_MAX).then_some(held)
     }
 
-    /// Whether to go on; asked for every folder and every thousand entries.
-    fn goes_on(&self) -> bool {
-        if (self.cancelled)() {
-            self.stop.store(true, Ordering::Relaxed);
+    /// Whether this is a root of its own, which is looked at by itself.
+    fn is_start(&self, start: &Start, relative: &Path) -> bool {
+        self.starts.len() > 1 && {
+            let path = start.named.join(relative);
+            self.starts.iter().any(|other| other.named == path)
         }
-        !self.stop.load(Ordering::Relaxed)
-    }
-
-    fn read(&self, folder: &Folder, found: &mut Vec<Candidate>) {
-        let start = &self.starts[folder.start];
-        if !self.goes_on() {
-            return;
-        }
-        let Some((present, entries)) = self.entries(&start.root, &folder.path) else {
-            self.skipped.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
-        let place = start.place.join(&folder.path);
-        let rules = Rules::of(&start.root, &folder.path, &place, present, folder.rules.clone());
-        let mut folders = Vec::new();
-        for (name, is_folder) in entries {
-            let name = OsStr::from_bytes(&name);
-            match rules.as_ref().and_then(|rules| rules.says(&place.join(name), is_folder)) {
-                Some(true) => continue,
-                None if !self.hidden && name.as_bytes().starts_with(b".") => continue,
-                Some(false) | None => {}
-            }
-            let path = folder.path.join(name);
-            if is_folder && self.globs.enters_folder(&path) {
-                folders.push(Folder { start: folder.start, path, rules: rules.clone() });
-            } else if !is_folder && self.globs.takes_file(&path) {
-                found.push(Candidate { start: folder.start, path: start.named.join(path) });
-            }
-        }
-        self.lock().folders.append(&mut folders);
-    }
-
-    /// Regular files and folders of a folder, and which names matter for rules. None: it cannot be read.
-    fn entries(&self, root: &Root, folder: &Path) -> Option<(Present, Vec<(Vec<u8>, bool)>)> {
-        let opened = root.open_folder(folder, Links::Refused).ok()?;
-        let (mut present, mut entries) = (Present::default(), Vec::new());
-        for entry in Dir::new(opened).ok()? {
-            // Folders may vanish while they are read; what was read counts.
-            let Ok(entry) = entry else { break };
-            let name = entry.file_name().to_bytes();
-            match name {
-                b"." | b".." => continue,
-                b".git" => {
-                    present.git = true;
-                    continue;
-                }
-                b".ignore" => present.ignore = true,
-                b".gitignore" => present.gitignore = true,
-                _ => {}
-            }
-            let seen = self.entries.fetch_add(1, Ordering::Relaxed);
-            if seen >= ENTRIES_MAX {
-                self.truncated.store(true, Ordering::Relaxed);
-                self.stop.store(true, Ordering::Relaxed);
-                break;
-            }
-            if seen.is_multiple_of(1024) && !self.goes_on() {
-                break;
-            }
-            let kind = match entry.file_type() {
-                // Some file systems do not say.
-                FileType::Unknown => root.kind_of_entry(&folder.join(OsStr::from_bytes(name))),
-                kind => kind,
-            };
-            match kind {
-                FileType::RegularFile => entries.push((name.to_vec(), false)),
-                FileType::Directory => entries.push((name.to_vec(), true)),
-                _ => {}
-            }
-        }
-        Some((present, entries))
     }
 }

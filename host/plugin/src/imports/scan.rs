@@ -21,6 +21,7 @@ impl Host for Instance {
             pattern: query.pattern,
             literal: query.literal,
             ignore_case: query.ignore_case,
+            folders: query.folders,
             globs: query.globs,
             hidden: query.hidden,
             context_lines: query.context_lines,
@@ -42,8 +43,18 @@ fn outcome(found: pith_os::Outcome) -> Outcome {
         line: hit.line,
         text: hit.text,
         is_context: hit.is_context,
+        match_start: hit.match_start,
+        match_end: hit.match_end,
+        cut_before: hit.cut_before,
+        cut_after: hit.cut_after,
     });
-    Outcome { hits: hits.collect(), truncated: found.truncated, files_searched: found.files_searched }
+    Outcome {
+        hits: hits.collect(),
+        truncated: found.truncated,
+        files_searched: found.files_searched,
+        binary: found.binary,
+        skipped: found.skipped,
+    }
 }
 
 fn refused(error: &ScanError) -> Error {

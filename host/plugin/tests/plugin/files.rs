@@ -220,7 +220,7 @@ fn scans(root: &str) -> Vec<u8> {
     let call = format!(
         "(i32.store (i32.const 480) (i32.const 340)) (i32.store (i32.const 484) (i32.const {length}))
          (call $scan (i32.const 480) (i32.const 1) (i32.const 1) (i32.const 330) (i32.const 6) (i32.const 0) (i32.const 0)
-            (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 10) (i32.const 1000) (i32.const 160))
+            (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 10) (i32.const 1000) (i32.const 160))
          (if (result i32) (i32.load8_u (i32.const 160))
             (then (call $say (i32.load (i32.const 168)) (i32.load (i32.const 172))))
             (else (if (result i32) (i32.load (i32.const 168))
@@ -230,7 +230,7 @@ fn scans(root: &str) -> Vec<u8> {
     );
     Tool {
         world: "import pith:plugin/scan@0.1.0;",
-        imports: r#"(import "pith:plugin/scan@0.1.0" "run" (func $scan (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#,
+        imports: r#"(import "pith:plugin/scan@0.1.0" "run" (func $scan (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#,
         constants: vec![(330, "needle"), (340, root)],
         body: &call,
         ..Tool::default()

@@ -24,13 +24,13 @@ fn unknown(text: &str, name: &str) {
 #[test]
 fn every_missing_grant_is_named_with_the_argument_that_gives_it() {
     let stop = r#"(import "pith:plugin/process@0.1.0" "stop-detached" (func $stop (param i32 i32 i32)))"#;
-    let scan = r#"(import "pith:plugin/scan@0.1.0" "run" (func $scan (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
+    let scan = r#"(import "pith:plugin/scan@0.1.0" "run" (func $scan (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
     let guest = Tool {
         world: "import pith:plugin/process@0.1.0; import pith:plugin/scan@0.1.0;",
         imports: &format!("{stop}{scan}"),
         body: &format!(
             "(call $stop (i32.const 0) (i32.const 0) (i32.const 16)) (call $scan {}) unreachable",
-            "(i32.const 0)".repeat(14)
+            "(i32.const 0)".repeat(15)
         ),
         ..Tool::default()
     }
