@@ -12,6 +12,7 @@ mod authorities;
 mod call;
 mod context_of_call;
 mod error;
+mod input;
 mod output;
 mod schema;
 mod tool;
@@ -40,6 +41,10 @@ pub use bindings::tool_gate::exports::pith::plugin::tool_gate::{Question, Verdic
 
 pub use call::{Call, Text};
 pub use context_of_call::Context;
+pub use error::Explain;
+pub use input::{Field, Input};
+/// Derives [`Input`](trait@Input).
+pub use pith_sdk_macros::Input;
 pub use schema::{Property, Schema};
 pub use tool::{Filter, Gate, Tool};
 

@@ -3,11 +3,20 @@
 //! Guest paths are host paths: a granted folder is opened at its own absolute path. `std::fs::canonicalize` always fails in
 //! a guest and `std::env::temp_dir` panics there, so paths are made absolute as text, against the session's folder.
 
-use std::io;
+mod explain;
+mod reach;
+mod written;
 
 use crate::{Error, context};
 
+pub use reach::{MAX_LISTED, MAX_READ_BYTES};
+pub(crate) use written::refused;
+
 /// One path: absolute, without `.` and `..`, spelled with `/`, beside the short form that the model is shown.
+///
+/// As a field of a tool's [`Input`](trait@crate::Input) it is a path that the model wrote, in a folder that was granted: what is
+/// not is refused before the tool runs, with the sentence that says what to do. Its methods say so too where something is
+/// missing or forbidden, so `path.read_to_string()?` is all that a tool needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestPath {
     absolute: String,
@@ -62,22 +71,36 @@ impl GuestPath {
     pub fn granted(written: &str) -> Result<Self, Error> {
         let path = Self::new(written)?;
         path.check(&granted_folders(&path.cwd))?;
+        path.stays()?;
         Ok(path)
     }
 
-    /// Says why the path could not be used and what to do instead. `deed` is a verb, such as `read`.
-    pub fn explain(&self, deed: &str, error: &io::Error) -> Error {
+    /// A name in this folder; `invalid` and `denied` as [`GuestPath::granted`].
+    pub fn join(&self, name: &str) -> Result<Self, Error> {
+        let path = Self::resolve(name, &self.absolute)?;
+        let path = Self { absolute: path.absolute, cwd: self.cwd.clone() };
+        path.check(&granted_folders(&path.cwd))?;
+        path.stays()?;
+        Ok(path)
+    }
+
+    /// In a component the host's opener refuses links that lead out, at each use.
+    #[cfg(target_arch = "wasm32")]
+    fn stays(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Without a host nobody but this refuses a link that leads out of the place.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn stays(&self) -> Result<(), Error> {
+        let nearest = ancestors(&self.absolute).find_map(|folder| std::fs::canonicalize(folder).ok());
+        let real = std::fs::canonicalize(&self.absolute).ok().or(nearest);
+        let Some(real) = real.as_ref().and_then(|path| path.to_str()) else { return Ok(()) };
         let folders = granted_folders(&self.cwd);
-        let reachable = |path: &str| folders.iter().any(|f| contains(f, path)) && std::fs::metadata(path).is_ok();
-        let names = |folder: &str| {
-            let entries = std::fs::read_dir(folder).ok()?;
-            let names = entries.take(MAX_NAMES).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-            Some(names.collect::<Vec<_>>())
-        };
-        match self.check(&folders) {
-            Err(outside) => outside,
-            Ok(()) => self.explain_with(deed, error, reachable, |folder| names(folder).unwrap_or_default()),
+        if folders.iter().any(|folder| contains(folder, real)) {
+            return Ok(());
         }
+        Err(self.explain("use", &std::io::Error::from_raw_os_error(explain::EPERM)))
     }
 
     fn check(&self, folders: &[String]) -> Result<(), Error> {
@@ -93,53 +116,6 @@ impl GuestPath {
             "`{}` is outside the folders that this plugin was granted: {reach}. Use a path in there; another folder is the user's to grant (`--grant PLUGIN:files={folder}:r`).",
             self.absolute
         )))
-    }
-
-    fn explain_with(
-        &self,
-        deed: &str,
-        error: &io::Error,
-        reachable: impl Fn(&str) -> bool,
-        names: impl Fn(&str) -> Vec<String>,
-    ) -> Error {
-        use io::ErrorKind as Io;
-        let shown = self.shown();
-        let nearest = ancestors(&self.absolute).find(|folder| reachable(folder)).unwrap_or(&self.cwd);
-        match error.kind() {
-            Io::NotFound => {
-                let folder = parent(&self.absolute).unwrap_or("/");
-                if nearest == folder {
-                    let name = self.absolute.rsplit('/').next().unwrap_or_default();
-                    if let Some(like) = most_alike(name, names(folder)) {
-                        let like = format!("{}/{like}", folder.trim_end_matches('/'));
-                        let like = relative(&like, &self.cwd);
-                        return Error::not_found(format!("There is no `{shown}`. Did you mean `{like}`?"));
-                    }
-                }
-                let nearest = relative(nearest, &self.cwd);
-                Error::not_found(format!(
-                    "There is no `{shown}`. The nearest folder that exists is `{nearest}`; list it to see what is there."
-                ))
-            }
-            // WASI says EPERM for what its sandbox forbids and EACCES for what the file's permissions forbid.
-            Io::PermissionDenied if error.raw_os_error() == Some(EPERM) => Error::denied(format!(
-                "Cannot {deed} `{shown}`: it leads out of the granted folders (through a link), is not a regular file or folder, or its folder is granted for reading only."
-            )),
-            Io::PermissionDenied => {
-                Error::denied(format!("Cannot {deed} `{shown}`: the permissions of the file or its folder forbid it."))
-            }
-            // `create_dir_all` says this of a link that leads out, and of a file where a folder is needed.
-            Io::AlreadyExists => Error::invalid(format!(
-                "Cannot {deed} `{shown}`: a part of it is a file, or a link that leads out of the granted folders."
-            )),
-            Io::ReadOnlyFilesystem => Error::denied(format!("Cannot {deed} `{shown}`: the file system is read-only.")),
-            Io::IsADirectory => Error::invalid(format!("`{shown}` is a folder, not a file.")),
-            Io::NotADirectory => Error::invalid(format!("A part of `{shown}` is a file where a folder is needed.")),
-            _ => {
-                let refusal = Error::from(io::Error::new(error.kind(), error.to_string()));
-                Error::new(refusal.kind, format!("Cannot {deed} `{shown}`: {error}."))
-            }
-        }
     }
 }
 
@@ -176,14 +152,6 @@ fn granted_folders(_: &str) -> Vec<String> {
 fn contains(folder: &str, path: &str) -> bool {
     path == folder || relative(path, folder) != path
 }
-
-/// How many names of a folder are looked at for one that is meant.
-const MAX_NAMES: usize = 2_000;
-
-#[cfg(target_arch = "wasm32")]
-const EPERM: i32 = 63;
-#[cfg(not(target_arch = "wasm32"))]
-const EPERM: i32 = 1;
 
 /// `path` as seen from `folder`: `.` for itself, the rest of the path where it lies in it, else `path`.
 pub fn relative<'a>(path: &'a str, folder: &str) -> &'a str {
@@ -237,33 +205,6 @@ fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(parent(path), |path| parent(path))
 }
 
-/// The name that differs from `name` in case only, or by at most two typing errors.
-fn most_alike(name: &str, names: Vec<String>) -> Option<String> {
-    let allowed = if name.chars().count() < 5 { 1 } else { 2 };
-    let lower = name.to_lowercase();
-    let alike = names.into_iter().filter_map(|other| {
-        let distance = distance(&lower, &other.to_lowercase());
-        (distance <= allowed && other != name).then_some((distance, other))
-    });
-    alike.min().map(|(_, other)| other)
-}
-
-/// Levenshtein's distance, in characters.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,12 +242,6 @@ mod tests {
         assert!(GuestPath::resolve("~/x", "/w").unwrap_err().message.contains("working folder `/w`"));
     }
 
-    fn explain(written: &str, error: io::ErrorKind, names: &[&str]) -> Error {
-        let exists = |path: &str| contains("/w", path) && !path.contains("missing");
-        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        at(written).explain_with("read", &error.into(), exists, |_| names.clone())
-    }
-
     #[test]
     fn outside_names_what_is_granted() {
         let check = |written: &str, folders: &[&str]| {
@@ -324,36 +259,5 @@ mod tests {
         assert!(error.message.contains("it may reach `/spool`, `/w` and what lies in it"), "{}", error.message);
         assert!(error.message.contains("`--grant PLUGIN:files=/etc:r`"), "{}", error.message);
         assert!(check("x", &[]).unwrap_err().message.contains("granted no folder"));
-    }
-
-    #[test]
-    fn a_missing_file_is_told_with_the_one_meant() {
-        let message = |written, names: &[&str]| explain(written, io::ErrorKind::NotFound, names).message;
-        assert_eq!(
-            message("src/mian.rs", &["lib.rs", "main.rs"]),
-            "There is no `src/mian.rs`. Did you mean `src/main.rs`?"
-        );
-        assert_eq!(message("readme.md", &["README.md"]), "There is no `readme.md`. Did you mean `README.md`?");
-        let far = message("src/x.rs", &["main.rs"]);
-        assert!(far.contains("nearest folder that exists is `src`"), "{far}");
-        let far = message("missing/deep/x.rs", &["missinx"]);
-        assert!(far.contains("nearest folder that exists is `.`"), "{far}");
-    }
-
-    #[test]
-    fn the_sandbox_and_permissions_are_told_apart() {
-        let sandbox = at("a").explain_with("read", &io::Error::from_raw_os_error(EPERM), |_| true, |_| Vec::new());
-        assert!(sandbox.message.contains("leads out of the granted folders"), "{}", sandbox.message);
-        let owner = explain("a", io::ErrorKind::PermissionDenied, &[]);
-        assert!(owner.message.contains("permissions of the file"), "{}", owner.message);
-    }
-
-    #[test]
-    fn distances() {
-        for (a, b, expected) in
-            [("", "", 0), ("abc", "abc", 0), ("mian", "main", 2), ("a", "", 1), ("kitten", "sitting", 3)]
-        {
-            assert_eq!(distance(a, b), expected, "{a} {b}");
-        }
     }
 }

@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 /// A tool's input schema: an object that allows no other properties than those named. It is kept as text, so that a guest
-/// needs none of the code that builds and prints JSON values.
+/// needs none of the code that builds and prints JSON values. Mostly derived: see [`Input`](trait@crate::Input).
 ///
 /// ```
 /// use pith_sdk::{Property, Schema};
@@ -45,9 +45,26 @@ impl Schema {
     /// A property that a call may leave out. Nothing where the schema was given as text.
     pub fn optional(mut self, name: &str, property: Property) -> Self {
         if let Form::Object { properties, .. } = &mut self.0 {
-            push(properties, &format!("{}:{{{}}}", quoted(name), property.0));
+            push(properties, &format!("{}:{{{}}}", quoted(name), property.members()));
         }
         self
+    }
+
+    /// A property as the derive writes it: its type's shape, then what its attributes say.
+    #[doc(hidden)]
+    pub fn member(
+        self,
+        name: &str,
+        is_optional: bool,
+        shape: Property,
+        description: &str,
+        keywords: &[(&'static str, &str)],
+    ) -> Self {
+        let mut property = shape.described(description);
+        for (keyword, json) in keywords {
+            property.set(keyword, (*json).to_owned());
+        }
+        if is_optional { self.optional(name, property) } else { self.required(name, property) }
     }
 }
 
@@ -65,11 +82,29 @@ impl std::fmt::Display for Schema {
 
 /// One property of a [`Schema`], with its description for the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Property(String);
+pub struct Property {
+    /// Members of the schema that stand first: `"type":"string"`.
+    head: String,
+    description: String,
+    /// Keywords and their JSON, each once.
+    keywords: Vec<(&'static str, String)>,
+}
 
 impl Property {
+    /// How many structs may lie in each other; what lies deeper is told to the model as any object. The host takes a
+    /// schema that is 16 deep, and a list of structs takes three.
+    pub const MAX_NESTING: u32 = 4;
+
     fn of(kind: &str, description: &str) -> Self {
-        Self(format!(r#""type":"{kind}","description":{}"#, quoted(description)))
+        Self { head: format!(r#""type":"{kind}""#), description: description.to_owned(), keywords: Vec::new() }
+    }
+
+    /// What the derive and the types of fields write: members of a schema as JSON, comma and all, and keywords that attributes
+    /// may replace.
+    #[doc(hidden)]
+    pub fn shaped(head: &str, keywords: &[(&'static str, &str)]) -> Self {
+        let keywords = keywords.iter().map(|(keyword, json)| (*keyword, (*json).to_owned())).collect();
+        Self { head: head.to_owned(), description: String::new(), keywords }
     }
 
     /// Text.
@@ -128,10 +163,52 @@ impl Property {
         self.with("enum", format!("[{}]", values.join(",")))
     }
 
-    /// Any other keyword of JSON Schema; the value is JSON.
-    pub fn with(mut self, keyword: &str, json: impl std::fmt::Display) -> Self {
-        push(&mut self.0, &format!("{}:{json}", quoted(keyword)));
+    /// Any other keyword of JSON Schema; the value is JSON. It takes the place of the one that was there.
+    pub fn with(mut self, keyword: &'static str, json: impl std::fmt::Display) -> Self {
+        self.set(keyword, json.to_string());
         self
+    }
+
+    fn set(&mut self, keyword: &'static str, json: String) {
+        match self.keywords.iter_mut().find(|(own, _)| *own == keyword) {
+            Some((_, own)) => *own = json,
+            None => self.keywords.push((keyword, json)),
+        }
+    }
+
+    /// With this before the description that is there, which is an enum's of its names.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn described(mut self, description: &str) -> Self {
+        let separator = if description.is_empty() || self.description.is_empty() { "" } else { " " };
+        self.description = format!("{description}{separator}{}", self.description);
+        self
+    }
+
+    /// The members of the schema, divided by commas.
+    fn members(&self) -> String {
+        let mut members = self.head.clone();
+        if !self.description.is_empty() {
+            push(&mut members, &format!(r#""description":{}"#, quoted(&self.description)));
+        }
+        for (keyword, json) in &self.keywords {
+            push(&mut members, &format!("{}:{json}", quoted(keyword)));
+        }
+        members
+    }
+}
+
+impl From<Schema> for Property {
+    fn from(schema: Schema) -> Self {
+        let text = schema.to_string();
+        let text = text.trim();
+        Self::shaped(text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or_default(), &[])
+    }
+}
+
+impl From<Property> for Schema {
+    fn from(property: Property) -> Self {
+        Self::json(format!("{{{}}}", property.members()))
     }
 }
 

@@ -1,6 +1,7 @@
 use serde::de::DeserializeOwned;
 
 use crate::bindings::imports::pith::plugin::messages::ToolCall;
+use crate::paths::refused;
 use crate::{Call, Context, Error, Execution, Exposure, Origin, Output, Schema, ToolSpec, Verdict};
 
 /// A tool that the model may call. Named in [`tools!`](crate::tools).
@@ -147,8 +148,10 @@ pub fn spec<T: Tool>() -> ToolSpec {
 
 /// Reads the input and runs the tool.
 pub fn call<T: Tool>(call: ToolCall) -> Result<Output, Error> {
-    let input = serde_json::from_str(&call.input)
-        .map_err(|error| Error::invalid(format!("The input of `{}` does not fit: {error}.", T::NAME)))?;
+    drop(refused());
+    let input = serde_json::from_str(&call.input).map_err(|error| {
+        refused().unwrap_or_else(|| Error::invalid(format!("The input of `{}` does not fit: {error}.", T::NAME)))
+    })?;
     // The text may be large, and the tool has no use for it any more.
     drop(call.input);
     T::run(input, &Context::new(call.id))

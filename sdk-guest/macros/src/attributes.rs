@@ -212,6 +212,8 @@ fn literal(value: &Expr) -> Result<String> {
             Lit::Bool(value) => Ok(value.value.to_string()),
             other => Err(Error::new(other.span(), "a string, a number, `true` or `false` is wanted")),
         },
+        // A macro's argument.
+        Expr::Group(group) => literal(&group.expr),
         Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => Ok(format!("-{}", literal(expr)?)),
         other => Err(Error::new(other.span(), "a literal is wanted: a string, a number, `true` or `false`")),
     }

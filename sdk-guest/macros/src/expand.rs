@@ -59,7 +59,7 @@ fn of_struct(item: &DeriveInput, serde: &Serde, fields: &FieldsNamed) -> Result<
         let keywords = told.keywords.iter().map(|(keyword, json)| quote!((#keyword, #json)));
         let ty = &field.ty;
         let shape = match &told.schema {
-            Some(members) => quote!(::pith_sdk::Property::raw(#members)),
+            Some(members) => quote!(::pith_sdk::Property::shaped(#members, &[])),
             None => quote!(<#ty as ::pith_sdk::Field>::shape(nesting + 1)),
         };
         // Where the schema is given, the type need not be a `Field`.
@@ -87,7 +87,7 @@ fn of_struct(item: &DeriveInput, serde: &Serde, fields: &FieldsNamed) -> Result<
         impl ::pith_sdk::Field for #name {
             fn shape(nesting: u32) -> ::pith_sdk::Property {
                 if nesting > ::pith_sdk::Property::MAX_NESTING {
-                    return ::pith_sdk::Property::raw("\"type\":\"object\"");
+                    return ::pith_sdk::Property::shaped("\"type\":\"object\"", &[]);
                 }
                 ::pith_sdk::Schema::object()#(#members)*.into()
             }
@@ -123,15 +123,13 @@ fn of_enum(item: &DeriveInput, serde: &Serde, data: &DataEnum) -> Result<TokenSt
     if names.is_empty() {
         return Err(Error::new(ident.span(), "an enum without variants can have no value"));
     }
-    let mut members = format!("\"type\":\"string\",\"enum\":[{}]", names.join(","));
-    if !told.is_empty() {
-        members.push_str(&format!(",\"description\":{}", quoted(&told.join(" "))));
-    }
+    let names = format!("[{}]", names.join(","));
+    let told = told.join(" ");
     Ok(quote! {
         #[automatically_derived]
         impl ::pith_sdk::Field for #ident {
             fn shape(_: u32) -> ::pith_sdk::Property {
-                ::pith_sdk::Property::raw(#members)
+                ::pith_sdk::Property::shaped("\"type\":\"string\"", &[("enum", #names)]).described(#told)
             }
         }
     })
@@ -168,13 +166,22 @@ fn is_option(ty: &Type) -> bool {
 }
 
 fn last_name(ty: &Type) -> Option<String> {
-    let Type::Path(path) = ty else { return None };
+    let Type::Path(path) = plain(ty) else { return None };
     path.path.segments.last().map(|segment| segment.ident.to_string())
+}
+
+/// The type without the invisible brackets that a macro leaves around it.
+fn plain(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => plain(&group.elem),
+        Type::Paren(paren) => plain(&paren.elem),
+        ty => ty,
+    }
 }
 
 /// `T` of `wrapper<T>`.
 fn inside<'t>(wrapper: &str, ty: &'t Type) -> Option<&'t Type> {
-    let Type::Path(path) = ty else { return None };
+    let Type::Path(path) = plain(ty) else { return None };
     let segment = path.path.segments.last().filter(|segment| segment.ident == wrapper)?;
     let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
     match arguments.args.first() {
