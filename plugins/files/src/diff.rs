@@ -1,6 +1,7 @@
 //! What an edit changed, as a unified diff and as numbered lines. The places are known from the edit, so only the lines in
 //! them are compared.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -21,16 +22,16 @@ struct Change {
 /// Two texts and where they differ.
 #[derive(Clone, Debug)]
 pub struct Diff<'a> {
-    old: Vec<&'a str>,
-    new: Vec<&'a str>,
+    old: Vec<&'a [u8]>,
+    new: Vec<&'a [u8]>,
     changes: Vec<Change>,
 }
 
 impl<'a> Diff<'a> {
     /// Of the original and what the replacements (in order, none overlapping) made of it.
-    pub fn new(original: &'a str, edited: &'a str, replacements: &[Replacement]) -> Self {
-        let old: Vec<&str> = original.split_inclusive('\n').collect();
-        let new: Vec<&str> = edited.split_inclusive('\n').collect();
+    pub fn new(original: &'a [u8], edited: &'a [u8], replacements: &[Replacement]) -> Self {
+        let old: Vec<&[u8]> = original.split_inclusive(|&byte| byte == b'\n').collect();
+        let new: Vec<&[u8]> = edited.split_inclusive(|&byte| byte == b'\n').collect();
         let old_starts = starts(&old);
         let new_starts = starts(&new);
         let mut places: Vec<(Range<usize>, isize, isize)> = Vec::new();
@@ -63,7 +64,7 @@ impl<'a> Diff<'a> {
         self.changes.first().map(|change| change.new.start + 1)
     }
 
-    /// A unified diff with four lines of context.
+    /// A unified diff with four lines of context. Bytes that are no UTF-8 are U+FFFD.
     pub fn unified(&self, shown_path: &str) -> String {
         let mut text = format!("--- a/{shown_path}\n+++ b/{shown_path}\n");
         for hunk in self.hunks() {
@@ -114,20 +115,24 @@ impl<'a> Diff<'a> {
         let (mut at, mut new_at) = (old.start, new.start);
         for change in hunk {
             while at < change.old.start {
-                each(' ', self.old[at], new_at);
+                each(' ', &text(self.old[at]), new_at);
                 at += 1;
                 new_at += 1;
             }
-            change.old.clone().for_each(|line| each('-', self.old[line], line));
-            change.new.clone().for_each(|line| each('+', self.new[line], line));
+            change.old.clone().for_each(|line| each('-', &text(self.old[line]), line));
+            change.new.clone().for_each(|line| each('+', &text(self.new[line]), line));
             (at, new_at) = (change.old.end, change.new.end);
         }
         while at < old.end {
-            each(' ', self.old[at], new_at);
+            each(' ', &text(self.old[at]), new_at);
             at += 1;
             new_at += 1;
         }
     }
+}
+
+fn text(line: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(line)
 }
 
 /// `first,count` as unified diffs have it: from 1, except where there is no line.
@@ -140,7 +145,7 @@ fn span(lines: &Range<usize>) -> String {
 }
 
 /// Where each line starts, and where the last one ends.
-fn starts(lines: &[&str]) -> Vec<usize> {
+fn starts(lines: &[&[u8]]) -> Vec<usize> {
     let ends = lines.iter().scan(0, |at, line| {
         *at += line.len();
         Some(*at)
@@ -153,7 +158,7 @@ fn line_at(starts: &[usize], at: usize) -> usize {
 }
 
 /// Adds the changes between two places, by their longest common subsequence of lines.
-fn compare(old: &[&str], new: &[&str], mut a: Range<usize>, mut b: Range<usize>, changes: &mut Vec<Change>) {
+fn compare(old: &[&[u8]], new: &[&[u8]], mut a: Range<usize>, mut b: Range<usize>, changes: &mut Vec<Change>) {
     while !a.is_empty() && !b.is_empty() && old[a.start] == new[b.start] {
         a.start += 1;
         b.start += 1;
@@ -208,13 +213,13 @@ mod tests {
     fn edited(original: &str, edits: &[(&str, &str)]) -> (String, Vec<Replacement>) {
         let edits: Vec<Edit> =
             edits.iter().map(|&(old, new)| Edit { old_text: old.into(), new_text: new.into() }).collect();
-        let edited = apply(original, &edits, "f").unwrap();
-        (edited.text, edited.replacements)
+        let edited = apply(original.as_bytes(), &edits, "f").unwrap();
+        (String::from_utf8(edited.bytes).unwrap(), edited.replacements)
     }
 
     fn unified(original: &str, edits: &[(&str, &str)]) -> String {
         let (text, replacements) = edited(original, edits);
-        let diff = Diff::new(original, &text, &replacements).unified("f");
+        let diff = Diff::new(original.as_bytes(), text.as_bytes(), &replacements).unified("f");
         assert_eq!(patched(original, &diff), text, "{diff}");
         diff
     }
@@ -300,7 +305,8 @@ mod tests {
                 for new in ["", "x", "x\n", "\n", "\nx", "a\nb\n", "x\ny\nz"] {
                     let replacement = Replacement { range: start..end, text: new.to_owned() };
                     let text = format!("{}{new}{}", &original[..start], &original[end..]);
-                    let diff = Diff::new(original, &text, std::slice::from_ref(&replacement)).unified("f");
+                    let diff = Diff::new(original.as_bytes(), text.as_bytes(), std::slice::from_ref(&replacement))
+                        .unified("f");
                     assert_eq!(patched(original, &diff), text, "{start}..{end} {new:?}\n{diff}");
                 }
             }
@@ -311,7 +317,7 @@ mod tests {
     fn numbered_lines_and_the_first_change() {
         let text: String = (1..=12).map(|n| format!("l{n}\n")).collect();
         let (edited, replacements) = edited(&text, &[("l10\n", "x\ny\n")]);
-        let diff = Diff::new(&text, &edited, &replacements);
+        let diff = Diff::new(text.as_bytes(), edited.as_bytes(), &replacements);
         assert_eq!(diff.first_changed_line(), Some(10));
         assert_eq!(diff.numbered(), "    ...\n  6 l6\n  7 l7\n  8 l8\n  9 l9\n-10 l10\n+10 x\n+11 y\n 12 l11\n 13 l12");
     }

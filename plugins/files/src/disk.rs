@@ -4,11 +4,52 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use pith_sdk::Error;
+use pith_sdk::paths::GuestPath;
+
+use crate::place;
+
 /// The largest file that `edit` works on: it holds the file about ten times.
 pub const MAX_EDIT_BYTES: u64 = 10 * 1024 * 1024;
 
+/// Why a file was not opened.
+#[derive(Debug)]
+pub enum Unopened {
+    /// It is a folder.
+    Folder,
+    /// A FIFO, a socket or a device, which the host does not open either.
+    Special,
+    /// The system's answer.
+    Error(io::Error),
+}
+
+impl Unopened {
+    /// What to tell the model.
+    pub fn explain(&self, path: &GuestPath, deed: &str) -> Error {
+        match self {
+            Self::Folder => {
+                Error::invalid(format!("`{path}` is a folder. List it with ls, or name a file in it to {deed}."))
+            }
+            Self::Special => Error::invalid(format!("`{path}` is not a regular file.")),
+            Self::Error(error) => place::explain(path, deed, error),
+        }
+    }
+}
+
+/// Opens a regular file and says how long it is; anything else is left unopened.
+pub fn open(path: &GuestPath) -> Result<(File, u64), Unopened> {
+    let metadata = std::fs::metadata(path).map_err(Unopened::Error)?;
+    if metadata.is_dir() {
+        return Err(Unopened::Folder);
+    }
+    if !metadata.is_file() {
+        return Err(Unopened::Special);
+    }
+    Ok((File::open(path).map_err(Unopened::Error)?, metadata.len()))
+}
+
 /// The first bytes of a file, at most `max_bytes`, and whether there is more.
-pub fn read_up_to(path: &Path, max_bytes: u64) -> io::Result<(Vec<u8>, bool)> {
+pub fn read_up_to(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<(Vec<u8>, bool)> {
     let mut bytes = Vec::new();
     File::open(path)?.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
     let has_more = bytes.len() as u64 > max_bytes;
@@ -18,9 +59,19 @@ pub fn read_up_to(path: &Path, max_bytes: u64) -> io::Result<(Vec<u8>, bool)> {
     Ok((bytes, has_more))
 }
 
-/// Writes in place: mode, owner and links of an existing file stay. Folders that are missing are made. True where the
-/// file is new.
-pub fn write(path: &Path, content: &[u8]) -> io::Result<bool> {
+/// What became of a whole file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// There was none.
+    New,
+    /// It has new content.
+    Over,
+    /// It had this content and was not touched.
+    Same,
+}
+
+/// Writes in place: mode, owner and links of an existing file stay. Folders that are missing are made.
+pub fn write(path: &Path, content: &[u8]) -> io::Result<Written> {
     if let Some(folder) = path.parent()
         && !folder.is_dir()
     {
@@ -33,17 +84,22 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<bool> {
         file = OpenOptions::new().write(true).open(path);
     }
     let mut file = file?;
-    let before = if is_new { None } else { read_back(&mut file) };
-    if is_new {
-        put(&mut file, content).map_err(|error| {
-            // Half a file that nobody asked for.
-            let kept = if std::fs::remove_file(path).is_ok() { "nothing was kept" } else { "it holds only a part" };
-            io::Error::other(format!("{error}; is the disk full? {kept}"))
-        })?;
-    } else {
+    if !is_new {
+        let before = read_back(&mut file);
+        if before.as_deref() == Some(content) {
+            return Ok(Written::Same);
+        }
         fill(&mut file, content, before.as_deref())?;
+        return Ok(Written::Over);
     }
-    Ok(is_new)
+    put(&mut file, content).map_err(|error| {
+        // Half a file that nobody asked for; a link to it stays, as it was there before.
+        let is_link = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+        let is_gone = !is_link && std::fs::remove_file(path).is_ok();
+        let kept = if is_gone { "nothing was kept" } else { "it holds only a part" };
+        io::Error::other(format!("{error}; is the disk full? {kept}"))
+    })?;
+    Ok(Written::New)
 }
 
 /// What the file holds, to be put back where the disk is full; none where it is too long to be held.
@@ -104,10 +160,11 @@ mod tests {
     fn writes_in_place_and_makes_folders() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b/c.txt");
-        assert!(write(&path, b"long content").unwrap());
+        assert_eq!(write(&path, b"long content").unwrap(), Written::New);
         let link = folder.path().join("hard");
         std::fs::hard_link(&path, &link).unwrap();
-        assert!(!write(&path, b"short").unwrap());
+        assert_eq!(write(&path, b"short").unwrap(), Written::Over);
+        assert_eq!(write(&path, b"short").unwrap(), Written::Same);
         assert_eq!(std::fs::read(&link).unwrap(), b"short");
     }
 

@@ -35,23 +35,31 @@ pub fn list(mut names: Vec<String>, limit: usize, all: bool, unnamed: usize) -> 
     if names.is_empty() && unnamed == 0 {
         return Listing { text: "(empty folder)".to_owned(), details: None };
     }
-    names.sort_by_cached_key(|name| (name.to_lowercase(), name.clone()));
     let total = names.len();
-    names.truncate(limit);
+    let quoted = names.iter().any(|name| name.starts_with('"'));
+    first_sorted(&mut names, limit);
     let joined = names.join("\n");
     let shown = head(&joined, usize::MAX, MAX_BYTES);
     let mut notices = Vec::new();
     let mut details = Details::default();
-    if total > limit || !all {
-        let of = if all { format!("{total}") } else { format!("more than {total}") };
+    let of = if all { format!("{total}") } else { format!("more than {total}") };
+    if shown.cut_by.is_some() {
+        notices.push(format!(
+            "{} of {of} entries shown ({} limit). Use find with a pattern for others.",
+            shown.lines,
+            size(MAX_BYTES as u64)
+        ));
+        details.truncation = Some(Truncation::new(CutBy::Bytes, shown.text, shown.lines as u64));
+    } else if total > limit || !all {
         let way =
             if limit < total { format!(" Use limit={} for more.", limit.saturating_mul(2)) } else { String::new() };
         notices.push(format!("{} of {of} entries shown.{way}", names.len()));
+    }
+    if total > limit || !all {
         details.entry_limit_reached = Some(limit);
     }
-    if shown.cut_by.is_some() {
-        notices.push(format!("{} limit reached after {} entries.", size(MAX_BYTES as u64), shown.lines));
-        details.truncation = Some(Truncation::new(CutBy::Bytes, shown.text, shown.lines as u64));
+    if quoted {
+        notices.push("Names in quotes are JSON strings: they have control characters or quotes.".to_owned());
     }
     if unnamed > 0 {
         let names = if unnamed == 1 { "1 name that is" } else { &format!("{unnamed} names that are") };
@@ -59,6 +67,17 @@ pub fn list(mut names: Vec<String>, limit: usize, all: bool, unnamed: usize) -> 
     }
     let text = if notices.is_empty() { joined } else { format!("{}\n\n[{}]", shown.text, notices.join(" ")) };
     Listing { text, details: (details != Details::default()).then_some(details) }
+}
+
+/// Keeps the first `limit` names in the order that has no regard to case, sorted; those alone are worth sorting.
+fn first_sorted(names: &mut Vec<String>, limit: usize) {
+    let mut keyed: Vec<(String, String)> = names.drain(..).map(|name| (name.to_lowercase(), name)).collect();
+    if limit < keyed.len() {
+        keyed.select_nth_unstable(limit);
+        keyed.truncate(limit);
+    }
+    keyed.sort_unstable();
+    names.extend(keyed.into_iter().map(|(_, name)| name));
 }
 
 #[cfg(test)]
@@ -90,7 +109,7 @@ mod tests {
         let many: Vec<String> = (0..2000).map(|n| format!("{n:0>100}")).collect();
         let listing = list(many, 2000, true, 0);
         assert!(
-            listing.text.ends_with("[50.0KB limit reached after 506 entries.]"),
+            listing.text.ends_with("[506 of 2000 entries shown (50.0KB limit). Use find with a pattern for others.]"),
             "{}",
             &listing.text[listing.text.len() - 80..]
         );

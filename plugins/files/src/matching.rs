@@ -1,11 +1,14 @@
 //! Replacing texts that a model remembers: each old text must be there once, first exactly, then as it might have been
-//! retyped. Everything outside the matches stays byte for byte.
+//! retyped. Everything outside the matches stays byte for byte, whether it is text or not.
 
 use std::ops::Range;
 
 use pith_sdk::Error;
 
-use crate::folded::{Folded, is_space, loose_needle};
+use crate::folded::{Folded, loose_needle};
+use crate::letters::is_space;
+use crate::misses;
+use crate::page::newlines;
 
 /// One replacement, as the model asks for it.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -29,28 +32,41 @@ pub struct Replacement {
 /// What the edits come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edited {
-    /// The whole text afterwards.
-    pub text: String,
+    /// The whole file afterwards.
+    pub bytes: Vec<u8>,
     /// In the original's order, none overlapping.
     pub replacements: Vec<Replacement>,
-    /// How many edits were only found by folding quotes, dashes and trailing white space.
+    /// How many edits were only found by folding.
     pub loose: usize,
+}
+
+/// Where an old text is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// From 1.
+    pub line: usize,
+    /// In bytes of the original.
+    pub range: Range<usize>,
 }
 
 const BOM: &str = "\u{feff}";
 
 /// Applies all edits to `original`, each found in the original as it was. `shown_path` is for the messages.
-pub fn apply(original: &str, edits: &[Edit], shown_path: &str) -> Result<Edited, Error> {
+///
+/// An old text that is there once as written, but again where folding makes no difference between them, is refused: the
+/// model may have retyped the other one.
+pub fn apply(original: &[u8], edits: &[Edit], shown_path: &str) -> Result<Edited, Error> {
     if edits.is_empty() {
         return Err(Error::invalid("`edits` is empty; give at least one replacement."));
     }
     let which = |i: usize| if edits.len() == 1 { "oldText".to_owned() } else { format!("edits[{i}].oldText") };
-    let bom = if original.starts_with(BOM) { BOM.len() } else { 0 };
+    let bom = if original.starts_with(BOM.as_bytes()) { BOM.len() } else { 0 };
     let body = &original[bom..];
-    let exact = Folded::exact(body);
-    let mut loose_body = None;
+    let stand_in = absent(edits);
+    let exact = Folded::exact(body, stand_in);
+    let loose = Folded::loose(body, stand_in);
     let mut found: Vec<(usize, Replacement)> = Vec::with_capacity(edits.len());
-    let mut loose = 0;
+    let mut by_folding = 0;
     for (i, edit) in edits.iter().enumerate() {
         let old = edit.old_text.strip_prefix(BOM).unwrap_or(&edit.old_text).replace("\r\n", "\n");
         if old.is_empty() {
@@ -59,19 +75,33 @@ pub fn apply(original: &str, edits: &[Edit], shown_path: &str) -> Result<Edited,
                 which(i)
             )));
         }
-        let mut ranges = occurrences(exact.text(), &old, false);
-        let mut space = &exact;
-        if ranges.is_empty() {
-            space = loose_body.get_or_insert_with(|| Folded::loose(body));
-            ranges = loose_occurrences(space.text(), &old);
-            loose += usize::from(ranges.len() == 1);
+        let written = occurrences(&exact, &old, old.len());
+        if written.len() > 1 {
+            return Err(Error::invalid(misses::ambiguous(&written, &which(i), shown_path)));
         }
-        let range = match &ranges[..] {
-            [range] => space.original(range.clone()),
-            [] => return Err(Error::invalid(not_found(exact.text(), &old, &which(i), shown_path))),
-            several => return Err(Error::invalid(ambiguous(space.text(), several, &which(i), shown_path))),
+        let alike = loose_occurrences(&loose, &old);
+        let place = match (&written[..], &alike[..]) {
+            ([], []) => {
+                return Err(Error::invalid(misses::not_found(
+                    exact.text(),
+                    &old,
+                    edit,
+                    &which(i),
+                    shown_path,
+                    stand_in,
+                )));
+            }
+            ([place], alike) if alike.len() <= 1 => place,
+            ([place], alike) => {
+                return Err(Error::invalid(misses::ambiguous_alike(place, alike, &which(i), shown_path)));
+            }
+            (_, [place]) => {
+                by_folding += 1;
+                place
+            }
+            (_, several) => return Err(Error::invalid(misses::ambiguous(several, &which(i), shown_path))),
         };
-        let range = range.start + bom..range.end + bom;
+        let range = place.range.start + bom..place.range.end + bom;
         let text = with_line_ends(&edit.new_text, original, range.start);
         found.push((i, Replacement { range, text }));
     }
@@ -80,45 +110,55 @@ pub fn apply(original: &str, edits: &[Edit], shown_path: &str) -> Result<Edited,
         let [(a, first), (b, second)] = pair else { continue };
         if second.range.start < first.range.end {
             return Err(Error::invalid(format!(
-                "edits[{a}] and edits[{b}] overlap in {shown_path}. All edits are found in the file as it was before; make one edit of these two."
+                "edits[{a}] and edits[{b}] overlap in `{shown_path}`. All edits are found in the file as it was before; make one edit of these two."
             )));
         }
     }
     let replacements: Vec<Replacement> = found.into_iter().map(|(_, replacement)| replacement).collect();
-    let text = replaced(original, &replacements);
-    if text == original {
+    let bytes = replaced(original, &replacements);
+    if bytes == original {
         return Err(Error::invalid(format!(
-            "No change made to {shown_path}: every newText is what the file already has. If that is what you want, it is done; otherwise read the file again."
+            "No change made to `{shown_path}`: every newText is what the file already has. If that is what you want, it is done; otherwise read the file again."
         )));
     }
-    Ok(Edited { text, replacements, loose })
+    Ok(Edited { bytes, replacements, loose: by_folding })
 }
 
-fn replaced(original: &str, replacements: &[Replacement]) -> String {
-    let mut text = String::with_capacity(original.len());
+/// A private-use character that no old text has: it stands for what is no text and is never found.
+fn absent(edits: &[Edit]) -> char {
+    let is_free = |char: &char| edits.iter().all(|edit| !edit.old_text.contains(*char));
+    ('\u{f0000}'..='\u{ffffd}').find(is_free).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+fn replaced(original: &[u8], replacements: &[Replacement]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(original.len());
     let mut at = 0;
     for replacement in replacements {
-        text.push_str(&original[at..replacement.range.start]);
-        text.push_str(&replacement.text);
+        bytes.extend_from_slice(&original[at..replacement.range.start]);
+        bytes.extend_from_slice(replacement.text.as_bytes());
         at = replacement.range.end;
     }
-    text.push_str(&original[at..]);
-    text
+    bytes.extend_from_slice(&original[at..]);
+    bytes
 }
 
 /// How many occurrences are told apart; more is only "several".
-const MAX_OCCURRENCES: usize = 100;
+pub(crate) const MAX_OCCURRENCES: usize = 100;
 
-/// All places of `needle`, overlapping ones too: `aa` in `aaa` is not unique.
-fn occurrences(text: &str, needle: &str, to_line_end: bool) -> Vec<Range<usize>> {
+/// All places of `needle`, overlapping ones too: `aa` in `aaa` is not unique. Only its first `kept` bytes are the place.
+fn occurrences(folded: &Folded<'_>, needle: &str, kept: usize) -> Vec<Place> {
+    let text = folded.text();
     let mut found = Vec::new();
-    let mut from = 0;
     let step = needle.chars().next().map_or(1, char::len_utf8);
+    let (mut from, mut line, mut counted) = (0, 1, 0);
     while let Some(at) = text.get(from..).and_then(|rest| rest.find(needle)) {
-        let range = from + at..from + at + needle.len();
-        from = range.start + step;
-        if !to_line_end || matches!(text.as_bytes().get(range.end), None | Some(b'\n')) {
-            found.push(range);
+        let start = from + at;
+        from = start + step;
+        line += newlines(&text.as_bytes()[counted..start]);
+        counted = start;
+        // A part of one character is not what was meant.
+        if let Some(range) = folded.original(start..start + kept) {
+            found.push(Place { line, range });
         }
         if found.len() == MAX_OCCURRENCES {
             break;
@@ -127,83 +167,39 @@ fn occurrences(text: &str, needle: &str, to_line_end: bool) -> Vec<Range<usize>>
     found
 }
 
-fn loose_occurrences(text: &str, old: &str) -> Vec<Range<usize>> {
+fn loose_occurrences(folded: &Folded<'_>, old: &str) -> Vec<Place> {
     let needle = loose_needle(old);
     let trimmed = needle.trim_end_matches(is_space);
     if trimmed.trim().is_empty() {
-        return Vec::new();
+        // Nothing is left to be known by but line ends.
+        let is_blank_lines = needle.contains('\n') && trimmed.len() == needle.len();
+        return if is_blank_lines { occurrences(folded, &needle, needle.len()) } else { Vec::new() };
     }
-    let found = occurrences(text, &needle, false);
-    if found.is_empty() && trimmed.len() < needle.len() { occurrences(text, trimmed, true) } else { found }
+    let mut found = occurrences(folded, &needle, needle.len());
+    if trimmed.len() < needle.len() {
+        // The model's own trailing white space, where the file's lines end.
+        found.extend(occurrences(folded, &format!("{trimmed}\n"), trimmed.len()));
+        let text = folded.text();
+        if let Some(start) = text.len().checked_sub(trimmed.len())
+            && text.ends_with(trimmed)
+            && let Some(range) = folded.original(start..text.len())
+        {
+            found.push(Place { line: newlines(&text.as_bytes()[..start]) + 1, range });
+        }
+    }
+    found
 }
 
 /// `text` with the line ends of the line of `original` in which `at` lies.
-fn with_line_ends(text: &str, original: &str, at: usize) -> String {
+fn with_line_ends(text: &str, original: &[u8], at: usize) -> String {
     let text = text.replace("\r\n", "\n");
     let (before, after) = original.split_at(at);
-    let is_crlf = match after.find('\n') {
-        Some(0) => before.ends_with('\r'),
-        Some(end) => after[..end].ends_with('\r'),
-        None => before.rfind('\n').is_some_and(|end| before[..end].ends_with('\r')),
+    let is_crlf = match after.iter().position(|&byte| byte == b'\n') {
+        Some(0) => before.ends_with(b"\r"),
+        Some(end) => after[..end].ends_with(b"\r"),
+        None => before.iter().rposition(|&byte| byte == b'\n').is_some_and(|end| before[..end].ends_with(b"\r")),
     };
     if is_crlf { text.replace('\n', "\r\n") } else { text }
-}
-
-fn line_number(text: &str, at: usize) -> usize {
-    text.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count() + 1
-}
-
-fn ambiguous(text: &str, ranges: &[Range<usize>], which: &str, shown_path: &str) -> String {
-    let lines: Vec<String> = ranges.iter().take(8).map(|range| line_number(text, range.start).to_string()).collect();
-    let more = if ranges.len() > lines.len() { ", ..." } else { "" };
-    let many = if ranges.len() == MAX_OCCURRENCES { "at least " } else { "" };
-    format!(
-        "Found {many}{} occurrences of {which} in {shown_path} (lines {}{more}). It must be unique: add lines before or after it until it is.",
-        ranges.len(),
-        lines.join(", ")
-    )
-}
-
-/// Says what is missing and, where some lines are there, what the file has instead.
-fn not_found(text: &str, old: &str, which: &str, shown_path: &str) -> String {
-    let head = format!("Could not find {which} in {shown_path}.");
-    let wanted: Vec<&str> = old.lines().skip_while(|line| line.trim().is_empty()).collect();
-    let lines: Vec<&str> = text.lines().collect();
-    let same = |a: &str, b: &str| a.trim() == b.trim();
-    let run = |start: usize| lines[start..].iter().zip(&wanted).take_while(|&(a, b)| same(a, b)).count();
-    let first = wanted.first().copied().unwrap_or_default();
-    let best = (0..lines.len())
-        .filter(|&i| same(lines[i], first))
-        .take(MAX_OCCURRENCES)
-        .max_by_key(|&i| (run(i), std::cmp::Reverse(i)));
-    let Some(start) = best else {
-        return format!(
-            "{head} Not even its first line is there. Read the file again and copy the text exactly, with its white space."
-        );
-    };
-    let matched = run(start);
-    match wanted.get(matched) {
-        None => format!(
-            "{head} The same words start at line {}, but the indentation or white space differs. Read those lines and copy them exactly.",
-            start + 1
-        ),
-        Some(wanted) => match lines.get(start + matched) {
-            Some(line) => format!(
-                "{head} It agrees from line {} on, but line {} is `{}` and not `{}`. Read those lines and copy them exactly.",
-                start + 1,
-                start + matched + 1,
-                quoted(line),
-                quoted(wanted)
-            ),
-            None => {
-                format!("{head} It agrees from line {} on, but the file ends after line {}.", start + 1, lines.len())
-            }
-        },
-    }
-}
-
-fn quoted(line: &str) -> String {
-    pith_sdk::text::clip(line, 120).into_owned()
 }
 
 #[cfg(test)]

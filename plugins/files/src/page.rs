@@ -5,6 +5,8 @@ use std::io::{self, BufRead, Read};
 use pith_sdk::text::{CutBy, MAX_BYTES, MAX_LINES, Truncation, count, size};
 use serde::Serialize;
 
+use crate::quoting::shell_word;
+
 /// How many bytes are read on to learn how many lines there are. Beyond it the notice says "more than".
 pub const COUNT_BYTES: u64 = 256 * 1024 * 1024;
 
@@ -34,12 +36,9 @@ impl Page {
     /// out, invalid UTF-8 replaced.
     pub fn read(reader: &mut impl BufRead, offset: usize, limit: Option<usize>) -> io::Result<Result<Self, PastEnd>> {
         let first_line = offset.max(1);
-        let mut total_lines = 0;
-        while total_lines + 1 < first_line {
-            if reader.skip_until(b'\n')? == 0 {
-                return Ok(Err(PastEnd(total_lines)));
-            }
-            total_lines += 1;
+        let mut total_lines = skip_lines(reader, first_line - 1)?;
+        if total_lines + 1 < first_line {
+            return Ok(Err(PastEnd(total_lines)));
         }
         let max_lines = limit.unwrap_or(usize::MAX).min(MAX_LINES);
         let (mut bytes, mut lines, mut cut_by, mut long_line_bytes) = (Vec::new(), 0, None, None);
@@ -69,15 +68,10 @@ impl Page {
         if lines == 0 && long_line_bytes.is_none() && first_line > 1 && max_lines > 0 {
             return Ok(Err(PastEnd(total_lines)));
         }
-        let mut counted: u64 = 0;
-        while !at_end && counted < COUNT_BYTES {
-            match reader.skip_until(b'\n')? {
-                0 => at_end = true,
-                read => {
-                    counted += read as u64;
-                    total_lines += 1;
-                }
-            }
+        if !at_end {
+            let (lines, is_all) = count_lines(reader, COUNT_BYTES)?;
+            total_lines += lines;
+            at_end = is_all;
         }
         let has_more = total_lines > first_line - 1 + lines;
         if cut_by.is_none() && has_more && lines == MAX_LINES && limit.is_none_or(|limit| limit > MAX_LINES) {
@@ -94,20 +88,23 @@ impl Page {
         Ok(Ok(Self { text, first_line, lines, total_lines, total_is_exact, cut_by, long_line_bytes, valid_utf8 }))
     }
 
-    /// The lines, and a notice in brackets where there is more, with the offset that goes on.
-    pub fn to_text(&self, shown_path: &str) -> String {
+    /// The lines, and a notice in brackets where there is more, with the offset that goes on. `note` is one more notice.
+    pub fn to_text(&self, shown_path: &str, note: Option<String>) -> String {
         let mut notices = Vec::new();
         let next = self.first_line + self.lines;
         let total = format!("{}{}", if self.total_is_exact { "" } else { "more than " }, self.total_lines);
         if let Some(bytes) = self.long_line_bytes {
             notices.push(format!(
-                "Line {0} is {1}, exceeds {2} limit. Read a part of it with a shell command: sed -n '{0}p' '{3}' | head -c {4}",
+                "Line {0} is {1}, exceeds {2} limit. Read a part of it with a shell command: sed -n '{0}p' {3} | head -c {4}",
                 self.first_line,
                 size(bytes),
                 size(MAX_BYTES as u64),
-                shown_path,
+                shell_word(shown_path),
                 MAX_BYTES
             ));
+            if self.first_line < self.total_lines {
+                notices.push(format!("Use offset={} to continue after it.", self.first_line + 1));
+            }
         } else if next <= self.total_lines {
             notices.push(match self.cut_by {
                 Some(cut_by) => {
@@ -130,16 +127,21 @@ impl Page {
         } else if self.total_lines == 0 {
             notices.push("The file is empty.".to_owned());
         }
+        if self.lines > 0 && self.text.trim().is_empty() {
+            // Some providers take no text of white space only, and no reader sees it.
+            notices.insert(0, format!("{} shown, with nothing but white space.", count(self.lines, "line")));
+        }
         if !self.valid_utf8 {
             notices.push(
-                "The file is not valid UTF-8: bytes shown as \u{fffd} are something else, and edit will refuse it."
+                "The file is not valid UTF-8: bytes shown as \u{fffd} are something else. edit keeps them, but finds no oldText that has them."
                     .to_owned(),
             );
         }
+        notices.extend(note);
         if notices.is_empty() {
             return self.text.clone();
         }
-        let text = self.text.trim_end_matches(['\n', '\r']);
+        let text = if self.text.trim().is_empty() { "" } else { self.text.trim_end_matches(['\n', '\r']) };
         let gap = if text.is_empty() { "" } else { "\n\n" };
         format!("{text}{gap}[{}]", notices.join(" "))
     }
@@ -153,6 +155,77 @@ impl Page {
         };
         Some(Details { truncation })
     }
+}
+
+/// What is buffered of a reader; empty at its end.
+fn filled(reader: &mut impl BufRead) -> io::Result<&[u8]> {
+    loop {
+        match reader.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // What is buffered now; the borrow of the first answer cannot leave the loop.
+            Ok(_) => return reader.fill_buf(),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Goes past `lines` lines, or to the end; how many there were. A last line without an end counts.
+fn skip_lines(reader: &mut impl BufRead, lines: usize) -> io::Result<usize> {
+    let (mut skipped, mut in_line) = (0, false);
+    while skipped < lines {
+        let buffer = filled(reader)?;
+        let Some(last) = buffer.last() else { return Ok(skipped + usize::from(in_line)) };
+        let ends = newlines(buffer);
+        if skipped + ends < lines {
+            skipped += ends;
+            in_line = *last != b'\n';
+            let all = buffer.len();
+            reader.consume(all);
+        } else {
+            let places = buffer.iter().enumerate().filter(|&(_, &byte)| byte == b'\n');
+            let end = places.map(|(at, _)| at + 1).nth(lines - skipped - 1).unwrap_or(buffer.len());
+            reader.consume(end);
+            skipped = lines;
+        }
+    }
+    Ok(skipped)
+}
+
+/// How many lines follow, as far as they end within `max_bytes` or so, and whether that is all.
+fn count_lines(reader: &mut impl BufRead, max_bytes: u64) -> io::Result<(usize, bool)> {
+    let (mut lines, mut bytes, mut in_line) = (0, 0, false);
+    while bytes < max_bytes {
+        let buffer = filled(reader)?;
+        let Some(last) = buffer.last() else { return Ok((lines + usize::from(in_line), true)) };
+        lines += newlines(buffer);
+        in_line = *last != b'\n';
+        bytes += buffer.len() as u64;
+        let all = buffer.len();
+        reader.consume(all);
+    }
+    Ok((lines, false))
+}
+
+/// How many line ends there are, eight bytes at a time: guests have no wider instructions.
+pub(crate) fn newlines(bytes: &[u8]) -> usize {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    const ENDS: u64 = u64::from_ne_bytes([b'\n'; 8]);
+    const EVEN: u64 = 0x00ff_00ff_00ff_00ff;
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut count = rest.iter().filter(|&&byte| byte == b'\n').count();
+    // A sum of a byte's width holds 255.
+    for words in words.chunks(255) {
+        let mut sums: u64 = 0;
+        for word in words {
+            let differs = u64::from_ne_bytes(*word) ^ ENDS;
+            // The top bit of each byte that is zero, and of no other; no byte carries into the next.
+            let is_end = !((differs & LOW).wrapping_add(LOW) | differs | LOW);
+            sums = sums.wrapping_add(is_end >> 7);
+        }
+        let pairs = (sums & EVEN) + ((sums >> 8) & EVEN);
+        count += (pairs.wrapping_mul(0x0001_0001_0001_0001) >> 48) as usize;
+    }
+    count
 }
 
 /// What views and scripts may want to know of a file that was not shown whole.
@@ -170,7 +243,7 @@ mod tests {
     }
 
     fn shown(text: impl AsRef<[u8]>, offset: usize, limit: Option<usize>) -> String {
-        read(text, offset, limit).to_text("f")
+        read(text, offset, limit).to_text("f", None)
     }
 
     fn numbered(lines: usize) -> String {
@@ -179,13 +252,46 @@ mod tests {
 
     #[test]
     fn what_fits_comes_as_it_is() {
-        for text in ["a", "a\n", "a\r\nb", "\n\n", "x\n\ny\n"] {
+        for text in ["a", "a\n", "a\r\nb", "x\n\ny\n", "\n\na"] {
             assert_eq!(shown(text, 1, None), text);
             assert!(read(text, 1, None).details().is_none());
         }
         assert_eq!(shown("\u{feff}a\n", 1, None), "a\n");
         assert_eq!(shown("", 1, None), "[The file is empty.]");
         assert_eq!(shown("a\n", 0, None), "a\n");
+        assert_eq!(shown("\n \n", 1, None), "[2 lines shown, with nothing but white space.]");
+    }
+
+    #[test]
+    fn line_ends_are_counted_wherever_they_are() {
+        let text: Vec<u8> = (0..9_000_u32)
+            .map(|n| if n % 7 < 3 { b'\n' } else { [0x0b, 0x09, 0x8a, 0xf5, 0x0a][n as usize % 5] })
+            .collect();
+        for start in 0..20 {
+            for end in [start, start + 1, start + 7, start + 8, 4_000, text.len()] {
+                let part = &text[start..end];
+                assert_eq!(newlines(part), part.iter().filter(|&&byte| byte == b'\n').count(), "{start}..{end}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_are_skipped_across_buffers() {
+        let text = "a\n\nbc\ndef\n\n\nlast";
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        for capacity in 1..text.len() {
+            for skipped in 0..9 {
+                let mut reader = io::BufReader::with_capacity(capacity, text.as_bytes());
+                assert_eq!(skip_lines(&mut reader, skipped).unwrap(), skipped.min(lines.len()), "{capacity} {skipped}");
+                let mut rest = String::new();
+                reader.read_to_string(&mut rest).unwrap();
+                assert_eq!(rest, lines[skipped.min(lines.len())..].concat());
+            }
+            let mut reader = io::BufReader::with_capacity(capacity, text.as_bytes());
+            assert_eq!(count_lines(&mut reader, 1_000).unwrap(), (7, true));
+        }
+        assert_eq!(count_lines(&mut "a\nb\n".as_bytes(), 3).unwrap(), (2, false));
+        assert_eq!(count_lines(&mut "a\nb".as_bytes(), 1_000).unwrap(), (2, true));
     }
 
     #[test]
@@ -240,7 +346,7 @@ mod tests {
         let text = format!("short\n{}\nlast\n", "y".repeat(120_000));
         let page = shown(&text, 2, None);
         assert!(page.starts_with("[Line 2 is 117.2KB, exceeds 50.0KB limit."), "{page}");
-        assert!(page.contains("sed -n '2p' 'f' | head -c 51200"), "{page}");
+        assert!(page.contains("sed -n '2p' f | head -c 51200 Use offset=3 to continue after it.]"), "{page}");
         let page = shown(&text, 1, None);
         assert!(page.starts_with("short\n\n[Showing lines 1-1 of 3 (50.0KB limit). Use offset=2"), "{page}");
         assert_eq!(shown(&text, 3, None), "last\n");

@@ -7,13 +7,16 @@ fn edit(old: &str, new: &str) -> Edit {
 #[track_caller]
 fn check(original: &str, edits: &[(&str, &str)], expected: &str) {
     let edits: Vec<Edit> = edits.iter().map(|&(old, new)| edit(old, new)).collect();
-    assert_eq!(apply(original, &edits, "f").map(|edited| edited.text), Ok(expected.to_owned()));
+    assert_eq!(
+        apply(original.as_bytes(), &edits, "f").map(|edited| String::from_utf8(edited.bytes).unwrap()),
+        Ok(expected.to_owned())
+    );
 }
 
 #[track_caller]
 fn check_refused(original: &str, edits: &[(&str, &str)], expected: &str) {
     let edits: Vec<Edit> = edits.iter().map(|&(old, new)| edit(old, new)).collect();
-    let message = apply(original, &edits, "f").unwrap_err().message;
+    let message = apply(original.as_bytes(), &edits, "f").unwrap_err().message;
     assert!(message.contains(expected), "{message}");
 }
 
@@ -29,13 +32,13 @@ fn one_and_several() {
 
 #[test]
 fn refusals_say_what_to_do() {
-    check_refused("a\na\n", &[("a", "b")], "Found 2 occurrences of oldText in f (lines 1, 2)");
+    check_refused("a\na\n", &[("a", "b")], "Found 2 occurrences of oldText in `f` (lines 1, 2)");
     check_refused("aaa", &[("aa", "b")], "Found 2 occurrences");
     check_refused("abc", &[("ab", "1"), ("bc", "2")], "edits[0] and edits[1] overlap");
     check_refused("abc", &[("bc", "1"), ("ab", "2")], "edits[1] and edits[0] overlap");
     check_refused("abc", &[("", "1")], "oldText is empty");
-    check_refused("abc", &[("b", "b")], "No change made to f");
-    check_refused("abc", &[("a", "1"), ("x", "2")], "Could not find edits[1].oldText in f");
+    check_refused("abc", &[("b", "b")], "No change made to `f`");
+    check_refused("abc", &[("a", "1"), ("x", "2")], "Could not find edits[1].oldText in `f`");
     check_refused("abc", &[], "`edits` is empty");
     check_refused("abc  \n", &[("  \t", "x")], "Could not find oldText");
 }
@@ -50,7 +53,7 @@ fn a_text_that_is_nearly_there_is_told_where() {
         "agrees from line 2 on, but line 3 is `    two();` and not `    three();`",
     );
     check_refused(text, &[("two();\n}\nfn", "x")], "but the file ends after line 4");
-    check_refused(text, &[("four();", "x")], "Not even its first line");
+    check_refused(text, &[("four();", "x")], "No line is like its first one");
 }
 
 #[test]
@@ -83,11 +86,16 @@ fn retyped_text_is_found_and_the_rest_stays_byte_for_byte() {
     // The model's own trailing white space, where the file has none.
     check("foo\nbar\n", &[("foo  \nbar ", "x")], "x\n");
     check("let x = \u{2018}1\u{2019};\n", &[("let x = '1", "let y = '2")], "let y = '2\u{2019};\n");
-    // An exact match wins, even where folding would find two.
-    check("'a'\n\u{2018}a\u{2019}\n", &[("'a'", "b")], "b\n\u{2018}a\u{2019}\n");
+    // Exactly there once, and once more by folding: the model may have retyped the other one.
+    check_refused("'a'\n\u{2018}a\u{2019}\n", &[("'a'", "b")], "is at line 1 of `f` as written, but");
+    check("'a'\n\u{2018}a\u{2019}\n", &[("'a'\n\u{2018}", "b\n\u{2018}")], "b\n\u{2018}a\u{2019}\n");
+    // Compatibility forms, ligatures, composed and decomposed letters.
+    check("wait\u{2026} \u{ff08}1\u{ff09}\n", &[("wait... (1)", "go")], "go\n");
+    check("re\u{301}sume\u{301} x\n", &[("r\u{e9}sum\u{e9}", "cv")], "cv x\n");
+    check_refused("caf\u{e9}\n", &[("cafe", "bar")], "Could not find");
     // Found twice only by folding is still twice.
     check_refused("\u{201c}a\u{201d}\n\u{201e}a\u{201f}\n", &[("\"a\"", "b")], "Found 2 occurrences");
-    let edited = apply("a\u{2019}\nb\n", &[edit("a'", "c"), edit("b", "d")], "f").unwrap();
+    let edited = apply("a\u{2019}\nb\n".as_bytes(), &[edit("a'", "c"), edit("b", "d")], "f").unwrap();
     assert_eq!(edited.loose, 1);
 }
 
@@ -95,4 +103,24 @@ fn retyped_text_is_found_and_the_rest_stays_byte_for_byte() {
 fn trailing_space_is_ignored_only_at_a_lines_end() {
     check_refused("foo_bar \u{2019}\n", &[("foo \n", "x\n")], "Could not find");
     check_refused("foobar\u{2019}\n", &[("foo ", "x")], "Could not find");
+}
+
+#[test]
+fn bytes_that_are_no_text_stay_and_are_not_found() {
+    let apply = |old: &str, new: &str| apply(b"caf\xe9 au lait\r\nb\xfe\r\n", &[edit(old, new)], "f");
+    assert_eq!(apply("b", "x\ny").unwrap().bytes, b"caf\xe9 au lait\r\nx\r\ny\xfe\r\n");
+    assert_eq!(apply("\nb", "+").unwrap().bytes, b"caf\xe9 au lait+\xfe\r\n");
+    let message = apply("caf\u{fffd} au lait", "x").unwrap_err().message;
+    assert!(
+        message.ends_with(
+            "line 1: `caf\u{fffd} au lait`. Read the file there and copy the text exactly, with its white space."
+        ),
+        "{message}"
+    );
+}
+
+#[test]
+fn what_was_done_before_is_said() {
+    check_refused("a\nb = 2\n", &[("b = 1", "b = 2")], "Its newText is there already, at line 2");
+    check_refused("a\n", &[("   ", "x")], "only white space");
 }

@@ -1,0 +1,88 @@
+use std::borrow::Cow;
+
+use pith_sdk::{Context, Error, Output, Property, Schema, Tool};
+use serde::Deserialize;
+
+use crate::listing::{DEFAULT_ENTRIES, MAX_ENTRIES, list};
+use crate::place;
+use crate::quoting::listed;
+
+/// The replacement character.
+const NAMELESS: &str = "\u{fffd}";
+
+/// The tool `ls`: the names in a folder.
+pub struct Ls;
+
+/// What `ls` is called with.
+#[derive(Deserialize)]
+pub struct LsInput {
+    path: Option<String>,
+    limit: Option<u64>,
+}
+
+impl Tool for Ls {
+    const NAME: &'static str = "ls";
+    const DESCRIPTION: &'static str = "List the names in a folder, dotfiles too, sorted; folders end with `/`. At most 500 entries, or `limit`, and 50KB.";
+    const META: Option<&'static str> = Some(r#"{"readOnlyHint":true}"#);
+    type Input = LsInput;
+
+    fn schema() -> Schema {
+        Schema::object()
+            .optional("path", Property::string("The folder; the working folder if absent."))
+            .optional("limit", Property::integer("How many entries to show at most; 500 if absent.").at_least(1))
+    }
+
+    fn run(input: LsInput, _: &Context) -> Result<Output, Error> {
+        let written = place::given(input.path.as_deref().unwrap_or("."))?;
+        let mut path = written.clone();
+        let mut metadata = std::fs::metadata(&path);
+        if metadata.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+            && let Some(other) = place::look_alike(&path)
+        {
+            metadata = std::fs::metadata(&other);
+            path = other;
+        }
+        let explain = |error: std::io::Error| path.explain("list", &error);
+        let metadata = metadata.map_err(explain)?;
+        if !metadata.is_dir() {
+            return Err(Error::invalid(if metadata.is_file() {
+                format!("`{path}` is a file, not a folder. Read it with read.")
+            } else {
+                format!("`{path}` is not a folder.")
+            }));
+        }
+        let mut names = Vec::new();
+        let (mut all, mut unnamed) = (true, 0);
+        for entry in std::fs::read_dir(&path).map_err(explain)? {
+            if names.len() + unnamed == MAX_ENTRIES {
+                all = false;
+                break;
+            }
+            let entry = entry.map_err(explain)?;
+            // What the host gives for a name that is no UTF-8: it can be neither shown nor opened.
+            let Some(mut name) = entry.file_name().into_string().ok().filter(|name| name != NAMELESS) else {
+                unnamed += 1;
+                continue;
+            };
+            let is_folder = match entry.file_type() {
+                // A link is a folder if what it leads to is one, and is reachable.
+                Ok(kind) if kind.is_symlink() => {
+                    std::fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_dir())
+                }
+                Ok(kind) => kind.is_dir(),
+                Err(_) => false,
+            };
+            if let Cow::Owned(quoted) = listed(&name) {
+                name = quoted;
+            }
+            if is_folder {
+                name.push('/');
+            }
+            names.push(name);
+        }
+        let limit = input.limit.map_or(DEFAULT_ENTRIES, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let listing = list(names, limit, all, unnamed);
+        let output = Output::text(listing.text).details_if(listing.details.as_ref());
+        Ok(place::noted(output, &path, &written))
+    }
+}

@@ -1,0 +1,97 @@
+//! Which file a path means, where names look alike.
+//!
+//! Gates have judged the path as it was written, so what is opened instead must be no name that a gate's rule is likely
+//! to have: only a name that is not plain ASCII stands in for another, and only to be read.
+
+use pith_sdk::paths::GuestPath;
+use pith_sdk::{Content, Error, Output};
+
+use crate::letters::folded;
+
+/// The most names of one folder that are looked at.
+const MAX_NAMES: usize = 20_000;
+/// The most parts of a path that may look like others.
+const MAX_PARTS: usize = 16;
+
+/// The path that a tool was given. A leading `@` is a mark that people write before files, unless there is such a name.
+pub fn given(written: &str) -> Result<GuestPath, Error> {
+    if written.starts_with('@') {
+        let first = written.split('/').next().unwrap_or_default();
+        if std::fs::symlink_metadata(GuestPath::granted(&format!("./{first}"))?).is_ok() {
+            return GuestPath::granted(&format!("./{written}"));
+        }
+    }
+    GuestPath::granted(written)
+}
+
+/// Where nothing is at `path`: the only other path there that looks the same. macOS writes names with a narrow space
+/// before AM and PM, with a curly apostrophe and with letters taken apart, and nobody types those.
+pub fn look_alike(path: &GuestPath) -> Option<GuestPath> {
+    let mut missing = Vec::new();
+    let mut folder = path.clone();
+    while std::fs::symlink_metadata(&folder).is_err() {
+        if missing.len() == MAX_PARTS {
+            return None;
+        }
+        missing.push(folder.absolute().rsplit('/').next().unwrap_or_default().to_owned());
+        folder = folder.parent()?;
+    }
+    let mut found = folder;
+    for name in missing.iter().rev() {
+        let inside = |name: &str| GuestPath::granted(&format!("{}/{name}", found.absolute().trim_end_matches('/')));
+        let exact = inside(name).ok()?;
+        found =
+            if std::fs::symlink_metadata(&exact).is_ok() { exact } else { inside(&alike_in(&found, name)?).ok()? };
+    }
+    (found != *path).then_some(found)
+}
+
+/// The only name in a folder that looks like this one and is not plain ASCII.
+fn alike_in(folder: &GuestPath, name: &str) -> Option<String> {
+    let wanted = folded(name);
+    let names =
+        std::fs::read_dir(folder).ok()?.take(MAX_NAMES).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut alike = names.filter(|other| !other.is_ascii() && other != name && folded(other) == wanted);
+    let only = alike.next()?;
+    alike.next().is_none().then_some(only)
+}
+
+/// The output, with a notice where it is of another path than the one that was written.
+pub fn noted(mut output: Output, path: &GuestPath, written: &GuestPath) -> Output {
+    if path != written
+        && let Some(Content::Text(text)) = output.content.first_mut()
+    {
+        text.truncate(text.trim_end_matches(['\n', '\r']).len());
+        text.push_str(&format!("\n\n[This is `{path}`: the name as given is not there, but looks the same.]"));
+    }
+    output
+}
+
+/// Another name in the folder of `path` that looks like its own.
+pub fn twin(path: &GuestPath) -> Option<GuestPath> {
+    let folder = path.parent()?;
+    let name = alike_in(&folder, path.absolute().rsplit('/').next()?)?;
+    GuestPath::granted(&format!("{}/{name}", folder.absolute().trim_end_matches('/'))).ok()
+}
+
+/// [`GuestPath::explain`], which is told of a name that looks the same.
+pub fn explain(path: &GuestPath, deed: &str, error: &std::io::Error) -> Error {
+    let other = if error.kind() == std::io::ErrorKind::NotFound { look_alike(path) } else { None };
+    match other {
+        Some(other) => Error::not_found(format!(
+            "There is no `{path}`, but `{other}`, which looks the same and has {}. To {deed} it, copy that name.",
+            differences(&other.to_string())
+        )),
+        None => path.explain(deed, error),
+    }
+}
+
+/// The characters of a name that are not ASCII, by their numbers.
+fn differences(name: &str) -> String {
+    let mut chars: Vec<char> = name.chars().filter(|char| !char.is_ascii()).collect();
+    chars.sort_unstable();
+    chars.dedup();
+    chars.truncate(6);
+    let numbers: Vec<String> = chars.iter().map(|&char| format!("U+{:04X}", char as u32)).collect();
+    numbers.join(", ")
+}
