@@ -19,6 +19,7 @@ mod schema;
 mod scope;
 mod session;
 mod tree;
+mod user_call;
 
 pub use canonical::{NotExact, parse_strict};
 pub use canonical_form::canonical_json;
@@ -36,3 +37,4 @@ pub use schema::{Schema, SchemaError};
 pub use scope::{CallScope, Progress, RunFacts};
 pub use session::{Session, SessionError};
 pub use tree::{Diagnostic, LoadedTree, ReadError, TreeReader};
+pub use user_call::{UserCall, UserCallEnd, UserCallError};

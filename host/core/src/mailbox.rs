@@ -43,6 +43,13 @@ impl Mailbox {
         self.lock().follow_up.pop_front()
     }
 
+    /// Takes all that waits out again: steering first, then follow-ups. For a face whose run ended before they were read.
+    pub fn take_back(&self) -> Vec<Vec<Content>> {
+        let mut queues = self.lock();
+        let Queues { steering, follow_up } = &mut *queues;
+        steering.drain(..).chain(follow_up.drain(..)).collect()
+    }
+
     /// The words that wait: steering, follow-ups.
     pub fn waiting(&self) -> (Vec<String>, Vec<String>) {
         let queues = self.lock();

@@ -83,6 +83,12 @@ pub(crate) struct Run {
     pub failure: Option<ModelFailure>,
 }
 
+impl Run {
+    pub fn new(cancel: CancellationToken) -> Self {
+        Self { cancel, messages: Vec::new(), turn: 0, used_tokens: None, failure: None }
+    }
+}
+
 impl Agent {
     /// One run. `sections` is the host's part of the system prompt, by name, in order.
     pub async fn run(
@@ -91,7 +97,7 @@ impl Agent {
         sections: Vec<(String, String)>,
         cancel: CancellationToken,
     ) -> Result<RunEnd, SessionError> {
-        let mut run = Run { cancel, messages: Vec::new(), turn: 0, used_tokens: None, failure: None };
+        let mut run = Run::new(cancel);
         self.outbox.send(Event::AgentStart).await;
         let turned = self.turns(&mut run, prompt, &sections).await;
         let synced = self.session.sync();

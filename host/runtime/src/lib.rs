@@ -64,7 +64,7 @@ pub use notice::NOTICE_LIMIT_CHARS;
 pub use pith::{Pith, RunError};
 pub use pith_core::{
     AskedQuestion, CanonicalCall, Decision, FailureKind, Inbox, ModelCard, ModelFailure, Person, RetryLaw, RunEnd,
-    Session, SessionError,
+    Session, SessionError, UserCall, UserCallEnd, UserCallError,
 };
 pub use pith_plugin::LoadError;
 pub use places::{NoHome, Places, WorkspaceError};

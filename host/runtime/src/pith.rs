@@ -7,7 +7,8 @@ use crate::{
 };
 use futures::future::BoxFuture;
 use pith_core::{
-    Agent, AskedQuestion, CanonicalCall, Decision, Inbox, MailboxFull, ModelCard, Person, RunEnd, Session, SessionError,
+    Agent, AskedQuestion, CanonicalCall, Decision, Inbox, MailboxFull, ModelCard, Person, RunEnd, Session,
+    SessionError, UserCall, UserCallEnd, UserCallError,
 };
 use pith_protocol::{Command, Content};
 use std::{
@@ -47,6 +48,9 @@ pub enum RunError {
     /// Too many messages wait.
     #[error(transparent)]
     Full(#[from] MailboxFull),
+    /// The user called a tool that no plugin offers.
+    #[error(transparent)]
+    Call(UserCallError),
 }
 
 impl Pith {
@@ -90,6 +94,21 @@ impl Pith {
         let offered = self.agent.dispatcher.offered();
         let sections = prompt::sections(self.preamble.as_deref(), &offered, &self.context, self.agent.session.cwd());
         Ok(self.agent.run(content, sections, run.cancel.clone()).await?)
+    }
+
+    /// Calls a tool as the user, through the gates; what ran is recorded and, unless excluded, read by the model with its next request. A
+    /// call that was refused or failed is an `Ok` whose output says so. `abort` stops it.
+    pub async fn user_call(&self, call: UserCall) -> Result<UserCallEnd, RunError> {
+        let run = self.begin().ok_or(RunError::Busy)?;
+        self.agent.user_call(call, run.cancel.clone()).await.map_err(|error| match error {
+            UserCallError::Session(error) => RunError::Session(error),
+            other => RunError::Call(other),
+        })
+    }
+
+    /// Takes back what was said by `steer` and `follow_up` and has not been read: words for a run that ended before it came to them.
+    pub fn take_back(&self) -> Vec<Vec<Content>> {
+        self.agent.mailbox.take_back()
     }
 
     /// Says something that reaches the model after the present turn's tools. Between runs it waits for the next one.

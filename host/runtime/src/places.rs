@@ -131,6 +131,11 @@ impl Places {
         self.state.join("log").join("pith.log")
     }
 
+    /// The lines that the user typed, over all sessions.
+    pub fn history_file(&self) -> PathBuf {
+        self.state.join("history")
+    }
+
     /// The working folder without links, once it is one that tools may work in.
     pub fn check_workspace(&self, folder: &Path) -> Result<PathBuf, WorkspaceError> {
         let unusable = |source| WorkspaceError::Unusable { path: folder.to_owned(), source };
