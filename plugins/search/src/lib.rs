@@ -1,7 +1,129 @@
 //! The shipped plugin `search`: the tools `grep` and `find` over the host's `scan`, which is parallel and honours ignore
-//! files. What the model reads of it is decided here.
+//! files. What is asked of it and what the model reads of its answer is decided here, by functions that take the scan as an
+//! argument: [`grep`] and [`find`] run as well over any other.
 
-pub mod findings;
-mod tools;
+mod find;
+mod findings;
+mod grep;
+mod long_line;
 
-pith_sdk::tools!(tools::Grep, tools::Find);
+use pith_sdk::paths::GuestPath;
+use pith_sdk::scan::{Outcome, Query};
+use pith_sdk::text::MAX_LINE_CHARS;
+use pith_sdk::{Error, ErrorKind};
+
+pub use find::{Find, FindInput, find};
+pub use findings::Details;
+pub use grep::{Grep, GrepInput, grep};
+
+/// The most results that the host gives; as in the schemas' `maximum`.
+const MAX_RESULTS: u32 = 10_000;
+/// Bytes of a line that the host hands over: enough for the characters shown, and one more to see that it was cut.
+const LINE_BYTES: u32 = (MAX_LINE_CHARS as u32 + 1) * 4;
+
+/// What answers a query: in a component [`pith_sdk::scan::run`].
+pub trait Scan: FnOnce(&Query) -> Result<Outcome, Error> {}
+
+impl<F: FnOnce(&Query) -> Result<Outcome, Error>> Scan for F {}
+
+/// One scan beneath `path`, hidden files too but for git's own.
+fn query(path: &GuestPath, limit: u32) -> Query {
+    Query {
+        roots: vec![path.absolute().to_owned()],
+        pattern: None,
+        literal: false,
+        ignore_case: false,
+        folders: false,
+        globs: Vec::new(),
+        hidden: true,
+        context_lines: 0,
+        max_results: limit,
+        max_line_bytes: LINE_BYTES,
+    }
+}
+
+/// A refusal of the host, in the words that help: the path's own where it is at fault, else those with what to write instead.
+fn refused(refusal: Error, path: &GuestPath) -> Error {
+    if matches!(refusal.kind, ErrorKind::NotFound | ErrorKind::Denied) {
+        return match std::fs::metadata(path) {
+            Err(error) => path.explain("search", &error),
+            Ok(met) if !met.is_file() && !met.is_dir() => Error::denied(format!(
+                "`{path}` is no file and no folder but a pipe, socket or device; give a file or a folder."
+            )),
+            Ok(_) => refusal,
+        };
+    }
+    match refusal.message.strip_prefix("bad glob ") {
+        Some(glob) => Error::invalid(format!(
+            "The glob {glob}. A `[`, `{{`, `*` or `?` that stands for itself is written with `\\` before it."
+        )),
+        None => refusal,
+    }
+}
+
+/// A glob as the host takes it: relative to the folder searched, where it is written with that folder's whole path.
+fn relative_glob(glob: &str, path: &GuestPath) -> String {
+    let (not, written) = glob.strip_prefix('!').map_or(("", glob), |rest| ("!", rest));
+    let inside = written.strip_prefix(path.absolute()).and_then(|rest| rest.strip_prefix('/'));
+    inside.map_or_else(|| glob.to_owned(), |inside| format!("{not}/{inside}"))
+}
+
+/// What may be wrong with a glob that let nothing through; it begins with a blank where there is something.
+fn glob_hint(glob: &str) -> String {
+    let outside_of_braces = glob.split('{').enumerate().any(|(index, part)| {
+        let part = if index == 0 { part } else { part.split_once('}').map_or("", |(_, after)| after) };
+        part.contains(',')
+    });
+    let like_a_regex = [".*", "\\.", "(", "|", "^", "$", ".+"].iter().any(|sign| glob.contains(sign));
+    if outside_of_braces {
+        " Several globs in one are written `*.{ts,tsx}`.".to_owned()
+    } else if like_a_regex {
+        " The pattern is a glob (`*`, `**`, `?`, `[a-z]`, `{a,b}`), not a regular expression.".to_owned()
+    } else if glob.starts_with("../") || glob.contains("/../") {
+        " A glob cannot climb with `..`: give the folder as `path`.".to_owned()
+    } else {
+        let plain = glob.trim_start_matches("./").trim_start_matches('/');
+        if plain.trim_end_matches('/').contains('/') && !plain.starts_with("**/") {
+            format!(" A glob with `/` counts from the folder searched; for any depth write `**/{plain}`.")
+        } else {
+            String::new()
+        }
+    }
+}
+
+pith_sdk::tools!(Grep, Find);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glob_may_be_written_with_the_whole_path() {
+        let path = GuestPath::resolve("src", "/w").unwrap();
+        for (glob, expected) in [
+            ("*.rs", "*.rs"),
+            ("/w/src/a/*.rs", "/a/*.rs"),
+            ("!/w/src/*.rs", "!/*.rs"),
+            ("/w/srcs/*.rs", "/w/srcs/*.rs"),
+            ("/a/*.rs", "/a/*.rs"),
+        ] {
+            assert_eq!(relative_glob(glob, &path), expected, "{glob}");
+        }
+    }
+
+    #[test]
+    fn what_a_glob_may_have_meant() {
+        for (glob, word) in [
+            ("*.ts,*.tsx", "{ts,tsx}"),
+            (r".*\.rs", "regular expression"),
+            ("src/x.rs", "`**/src/x.rs`"),
+            ("/src/*.rs", "`**/src/*.rs`"),
+            ("../x/*.rs", "climb"),
+        ] {
+            assert!(glob_hint(glob).contains(word), "{glob}: {}", glob_hint(glob));
+        }
+        for glob in ["*.{ts,tsx}", "**/a/*.rs", "x", "docs/"] {
+            assert_eq!(glob_hint(glob), "", "{glob}");
+        }
+    }
+}
