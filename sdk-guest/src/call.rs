@@ -30,8 +30,38 @@ impl Call {
     }
 
     /// The whole input: canonical JSON, byte for byte what the tool will get.
-    pub fn input(&self) -> &str {
+    pub fn json(&self) -> &str {
         &self.raw.input
+    }
+
+    /// The input as a type of the gate's own, a view: it borrows what it names and skips the rest without building it.
+    ///
+    /// ```
+    /// use pith_sdk::{Call, Text};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct View<'a> {
+    ///     #[serde(borrow)]
+    ///     path: Text<'a>,
+    ///     limit: Option<u32>,
+    /// }
+    ///
+    /// let call = Call::new("1", "write", r#"{"content":"however long","path":"a.txt"}"#);
+    /// let view: View<'_> = call.input()?;
+    /// assert_eq!((&*view.path, view.limit), ("a.txt", None));
+    /// # Ok::<(), pith_sdk::Error>(())
+    /// ```
+    ///
+    /// `invalid` where the input does not fit, which denies the call where a gate returns it.
+    pub fn input<'a, V: Deserialize<'a>>(&'a self) -> Result<V, Error> {
+        let refusal = |what: &dyn fmt::Display| {
+            Error::invalid(format!("The input of `{}` cannot be judged: {what}.", self.raw.name))
+        };
+        // serde would take an array for a struct.
+        if !self.raw.input.starts_with('{') {
+            return Err(refusal(&"it is no JSON object"));
+        }
+        serde_json::from_str(&self.raw.input).map_err(|error| refusal(&error))
     }
 
     /// The input's field `key`, borrowed from the input where its type can be (`&str`, [`Text`]); the other fields are
@@ -61,6 +91,14 @@ impl From<ToolCall> for Call {
 /// A string of the input, borrowed where it has no escapes. (`Cow<str>` itself always copies in serde.)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text<'a>(pub Cow<'a, str>);
+
+impl std::ops::Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -125,6 +163,26 @@ mod tests {
         assert!(matches!(call.text("path"), Ok(Some(Cow::Borrowed("src/a.rs")))));
         assert!(matches!(call.text("content"), Ok(Some(Cow::Owned(text))) if text == "a\nb"));
         assert_eq!(call.get::<&str>("path").unwrap(), Some("src/a.rs"));
+    }
+
+    #[test]
+    fn a_view_borrows_what_it_names_and_builds_nothing_else() {
+        #[derive(Deserialize)]
+        struct View<'a> {
+            #[serde(borrow)]
+            path: Text<'a>,
+            limit: Option<u32>,
+        }
+        let call = call(r#"{"content":"a\nb","limit":3,"path":"src/a.rs"}"#);
+        let view: View<'_> = call.input().unwrap();
+        assert!(matches!(&view.path.0, Cow::Borrowed("src/a.rs")) && view.limit == Some(3));
+        let beside = call.json().as_bytes().as_ptr_range();
+        assert!(beside.contains(&view.path.as_ptr()));
+        let error = super::Call::new("1", "write", r#"{"path":1}"#).input::<View<'_>>().err().unwrap();
+        assert!(error.message.starts_with("The input of `write` cannot be judged: invalid type"), "{}", error.message);
+        for input in ["[\"a\",1]", "", " {}", "{\"path\":\"a\"} x", "{\"path\":\"a\",\"b\":tru}"] {
+            assert!(super::Call::new("1", "write", input).input::<View<'_>>().is_err(), "{input}");
+        }
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Gate for Judge {
     fn before_call(call: &Call, origin: &Origin) -> Result<Verdict, Error> {
         Ok(match (origin.caller.as_str(), call.name()) {
             ("user", _) => Verdict::Pass,
-            (_, "read") => Verdict::deny(format!("{} in {}", call.input(), context::cwd())),
+            (_, "read") => Verdict::deny(format!("{} in {}", call.json(), context::cwd())),
             _ => Verdict::ask("Sure?"),
         })
     }

@@ -2,62 +2,65 @@
 
 /// Whether the whole of `text` is what the pattern says.
 pub fn matches(pattern: &str, text: &str) -> bool {
-    let tokens = tokens(pattern);
-    let chars: Vec<char> = text.chars().collect();
-    let (mut p, mut t) = (0, 0);
-    // Where the last `*` stood, and up to where its text reached: going back only there keeps this from growing beyond
-    // pattern times text.
-    let mut retry: Option<(usize, usize)> = None;
-    while t < chars.len() {
-        match tokens.get(p) {
-            Some(Token::Any) => {
-                retry = Some((p, t));
-                p += 1;
-            }
-            Some(Token::One) => {
-                p += 1;
-                t += 1;
-            }
-            Some(Token::Char(char)) if *char == chars[t] => {
-                p += 1;
-                t += 1;
-            }
-            _ => match retry {
-                Some((star, reached)) => {
-                    p = star + 1;
-                    t = reached + 1;
-                    retry = Some((star, t));
-                }
-                None => return false,
-            },
-        }
-    }
-    tokens[p..].iter().all(|token| matches!(token, Token::Any))
+    matches_by(pattern, text, |a, b| a == b)
 }
 
-enum Token {
-    Any,
-    One,
-    Char(char),
+/// [`matches`], where case does not matter.
+pub fn matches_any_case(pattern: &str, text: &str) -> bool {
+    matches_by(pattern, text, |a, b| {
+        a == b
+            || if a.is_ascii() && b.is_ascii() {
+                a.eq_ignore_ascii_case(&b)
+            } else {
+                a.to_lowercase().eq(b.to_lowercase())
+            }
+    })
 }
 
-fn tokens(pattern: &str) -> Vec<Token> {
-    let mut chars = pattern.chars();
-    let mut tokens = Vec::new();
-    while let Some(char) = chars.next() {
-        tokens.push(match char {
-            '*' => Token::Any,
-            '?' => Token::One,
-            '\\' => Token::Char(chars.next().unwrap_or('\\')),
-            char => Token::Char(char),
-        });
+/// Allocates nothing: a gate asks this for each rule, in a fresh instance.
+fn matches_by(mut pattern: &str, mut text: &str, same: impl Fn(char, char) -> bool) -> bool {
+    // What stood behind the last `*`, and the text that it was tried on: going back only there keeps this from growing
+    // beyond pattern times text.
+    let mut retry: Option<(&str, &str)> = None;
+    loop {
+        let Some((char, rest_of_text)) = first(text) else {
+            return pattern.bytes().all(|byte| byte == b'*');
+        };
+        let fits = match first(pattern) {
+            Some(('*', rest)) => {
+                pattern = rest;
+                retry = Some((rest, text));
+                continue;
+            }
+            Some(('?', rest)) => Some(rest),
+            Some(('\\', rest)) => {
+                let (wanted, rest) = first(rest).unwrap_or(('\\', ""));
+                same(wanted, char).then_some(rest)
+            }
+            Some((wanted, rest)) => same(wanted, char).then_some(rest),
+            None => None,
+        };
+        (pattern, text) = match (fits, retry) {
+            (Some(rest), _) => (rest, rest_of_text),
+            (None, Some((behind_star, tried))) => {
+                let Some((_, next)) = first(tried) else { return false };
+                retry = Some((behind_star, next));
+                (behind_star, next)
+            }
+            (None, None) => return false,
+        };
     }
-    tokens
+}
+
+/// The first character and what follows.
+fn first(text: &str) -> Option<(char, &str)> {
+    let mut chars = text.chars();
+    Some((chars.next()?, chars.as_str()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{matches, matches_any_case};
 
     #[test]
     fn patterns() {
@@ -76,9 +79,23 @@ mod tests {
             ("", "", true),
             ("*", "", true),
             ("\\", "\\", true),
+            ("a\\*", "a*", true),
+            ("*\\*", "ab*", true),
+            ("*.tar.*", "a.tar.tar.gz", true),
+            ("ä?", "äö", true),
+            ("a", "", false),
+            ("", "a", false),
         ] {
             assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+            assert_eq!(matches_any_case(pattern, text), expected, "{pattern} {text}");
         }
         assert!(!matches(&"*a".repeat(50), &"a".repeat(49)));
+    }
+    #[test]
+    fn case_does_not_matter_where_it_is_said() {
+        for (pattern, text) in [("*.PEM", "a.pem"), ("id_rsa*", "ID_RSA.pub"), ("Ä*", "ärger"), ("\\A", "a")] {
+            assert!(matches_any_case(pattern, text) && !matches(pattern, text), "{pattern} {text}");
+        }
+        assert!(!matches_any_case("a", "b") && !matches_any_case("ä", "ö"));
     }
 }

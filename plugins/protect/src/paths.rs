@@ -8,8 +8,7 @@ use crate::glob;
 
 /// The rule that protects this path; none where it may be written.
 pub fn protecting<'r>(path: &str, rules: impl IntoIterator<Item = &'r str>) -> Option<&'r str> {
-    let path = path.to_lowercase();
-    let names = names(&path);
+    let names = names(path);
     let mut protecting = None;
     for rule in rules {
         match rule.strip_prefix('!') {
@@ -22,13 +21,13 @@ pub fn protecting<'r>(path: &str, rules: impl IntoIterator<Item = &'r str>) -> O
 }
 
 fn fits(names: &[&str], rule: &str) -> bool {
-    let rule = rule.to_lowercase();
-    let wanted: Vec<&str> = rule.split('/').filter(|name| !name.is_empty()).collect();
-    if wanted.is_empty() || wanted.len() > names.len() {
+    let wanted = || rule.split('/').filter(|name| !name.is_empty());
+    let count = wanted().count();
+    if count == 0 || count > names.len() {
         return false;
     }
-    let fits_at = |at: usize| wanted.iter().zip(&names[at..]).all(|(wanted, name)| glob::matches(wanted, name));
-    if rule.starts_with('/') { fits_at(0) } else { (0..=names.len() - wanted.len()).any(fits_at) }
+    let fits_at = |at: usize| wanted().zip(&names[at..]).all(|(wanted, name)| glob::matches_any_case(wanted, name));
+    if rule.starts_with('/') { fits_at(0) } else { (0..=names.len() - count).any(fits_at) }
 }
 
 /// The names of a path, without `.`, `..` and what `..` takes back.

@@ -1,6 +1,6 @@
 //! The rules, and what they say to a call.
 
-use pith_sdk::{Call, Error, Verdict};
+use pith_sdk::{Call, Error, Text, Verdict};
 use serde::Deserialize;
 
 use crate::{commands, paths};
@@ -87,25 +87,36 @@ pub fn concerns(tool: &str) -> bool {
     matches!(tool, "write" | "edit" | "bash")
 }
 
+/// What is looked at of a call that writes a file.
+#[derive(Deserialize)]
+struct Written<'a> {
+    #[serde(borrow)]
+    path: Text<'a>,
+}
+
+/// What is looked at of a call that runs a command.
+#[derive(Deserialize)]
+struct Run<'a> {
+    #[serde(borrow)]
+    command: Text<'a>,
+}
+
 impl Rules {
     /// Denies what a rule forbids; passes the rest. An input without the field that is judged is refused.
     pub fn judge(&self, call: &Call) -> Result<Verdict, Error> {
-        let field = |key: &str| {
-            call.text(key)?
-                .ok_or_else(|| Error::invalid(format!("The call of `{}` has no `{key}` to judge.", call.name())))
-        };
         Ok(match call.name() {
             "write" | "edit" => {
-                let path = field("path")?;
+                let Written { path } = call.input()?;
                 match self.protecting(&path) {
                     None => Verdict::Pass,
                     Some(rule) => Verdict::deny(format!(
-                        "`{path}` is protected by the rule `{rule}`. Leave it as it is and tell the user what you would change; they can change the file, or the rule in `paths` of protect's settings."
+                        "`{}` is protected by the rule `{rule}`. Leave it as it is and tell the user what you would change; they can change the file, or the rule in `paths` of protect's settings.",
+                        &*path
                     )),
                 }
             }
             "bash" => {
-                let command = field("command")?;
+                let Run { command } = call.input()?;
                 if command.len() > MAX_COMMAND_BYTES {
                     return Ok(Verdict::deny(format!(
                         "The command has {} bytes; more than {MAX_COMMAND_BYTES} cannot be judged, nor run. Write it to a script file and run that.",
