@@ -66,6 +66,11 @@ impl Tool for Edit {
                 size(MAX_EDIT_BYTES)
             )));
         }
+        if bytes.is_empty() {
+            return Err(Error::invalid(format!(
+                "`{path}` is empty: there is nothing to replace. Use write to give it content."
+            )));
+        }
         match kind(&bytes[..bytes.len().min(SNIFF_BYTES)]) {
             Kind::Text => {}
             Kind::Utf16(_) => {
