@@ -60,7 +60,7 @@ const HIT_BYTES: usize = 64;
 pub struct Query {
     /// Absolute; files or folders within granted ones.
     pub roots: Vec<PathBuf>,
-    /// A regular expression over one line; none lists files only.
+    /// A regular expression over one line; none lists files only, and links by their names.
     pub pattern: Option<String>,
     /// The pattern is the very text.
     pub literal: bool,
@@ -176,18 +176,27 @@ pub fn scan(
     cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Result<Outcome, ScanError> {
     let granted: Vec<&Root> = granted.iter().map(Borrow::borrow).collect();
+    scan_on(threads(), query, &granted, cancelled)
+}
+
+fn scan_on(
+    threads: usize,
+    query: &Query,
+    granted: &[&Root],
+    cancelled: &(dyn Fn() -> bool + Sync),
+) -> Result<Outcome, ScanError> {
     limit("roots", query.roots.len(), ROOTS_MAX)?;
     limit("pattern bytes", query.pattern.as_ref().map_or(0, String::len), PATTERN_BYTES_MAX)?;
     let globs = Globs::new(&query.globs, query.ignore_case && query.pattern.is_none())?;
     let matcher = query.pattern.as_ref().map(|pattern| search::matcher(pattern, query)).transpose()?;
     let mut starts: Vec<Start> = Vec::new();
     for root in &query.roots {
-        let start = start(root, &granted)?;
+        let start = start(root, granted)?;
         if starts.iter().all(|other| other.named != start.named) {
             starts.push(start);
         }
     }
-    Shared::new(query, &starts, &globs, matcher.as_ref(), cancelled).run(threads())
+    Shared::new(query, &starts, &globs, matcher.as_ref(), cancelled).run(threads)
 }
 
 /// Threads of a query, the caller's own among them. Asked of the system once: it reads files to tell.

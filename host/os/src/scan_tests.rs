@@ -182,12 +182,19 @@ fn the_first_results_are_the_same_every_time() {
     let full = tree.lines(&tree.query(Some("needle")));
     let all = tree.scan(&tree.query(Some("needle"))).unwrap();
     assert_eq!((full.len(), all.truncated, all.files_searched), (1000, true, all.files_searched));
-    for max in [1, 10, 333, 999] {
-        let query = Query { max_results: max, ..tree.query(Some("needle")) };
-        let outcome = tree.scan(&query).unwrap();
-        let lines: Vec<String> = outcome.hits.iter().map(|hit| tree.line(hit)).collect();
-        assert_eq!(lines, full[..max as usize]);
-        assert!(outcome.truncated);
+    let listed = tree.lines(&tree.query(None));
+    for max in [1, 2, 3, 10, 100, 333, 999] {
+        for threads in [1, 2, 3, 8, 16] {
+            let query = Query { max_results: max, ..tree.query(Some("needle")) };
+            let outcome = scan_on(threads, &query, &[&tree.granted[0]], &|| false).unwrap();
+            let lines: Vec<String> = outcome.hits.iter().map(|hit| tree.line(hit)).collect();
+            assert_eq!(lines, full[..max as usize]);
+            assert!(outcome.truncated);
+            let query = Query { max_results: max, ..tree.query(None) };
+            let outcome = scan_on(threads, &query, &[&tree.granted[0]], &|| false).unwrap();
+            let lines: Vec<String> = outcome.hits.iter().map(|hit| tree.line(hit)).collect();
+            assert_eq!((lines.as_slice(), outcome.truncated), (&listed[..listed.len().min(max as usize)], max < 300));
+        }
     }
     let early = tree.scan(&Query { max_results: 1, ..tree.query(Some("needle")) }).unwrap();
     assert!(early.files_searched < 300, "it stops early");
@@ -201,8 +208,118 @@ fn binary_files_are_skipped_and_odd_text_is_made_whole() {
     let utf16: Vec<u8> =
         [0xfeff_u16].into_iter().chain("needle é\n".encode_utf16()).flat_map(u16::to_le_bytes).collect();
     std::fs::write(tree.at("utf16"), utf16).unwrap();
+    std::fs::write(tree.at("other"), b"hay\0").unwrap();
+    std::fs::write(tree.at("long"), ["needle\n", &"hay\n".repeat(200_000), "\0"].concat()).unwrap();
     let found = tree.lines(&tree.query(Some("needle")));
     assert_eq!(found, ["latin:1:needle \u{fffd}", "text:1:needle", "utf16:1:needle é"]);
+    // Those in which the pattern stands, and roots.
+    assert_eq!(tree.scan(&tree.query(Some("needle"))).unwrap().binary, 2);
+    let root = Query { roots: vec![tree.at("other")], ..tree.query(Some("needle")) };
+    assert_eq!(tree.scan(&root).unwrap().binary, 1);
+}
+
+#[test]
+fn a_long_line_is_cut_around_its_match() {
+    let line = format!("{}needle{}", "é".repeat(100), "y".repeat(100));
+    let tree = tree(&[("a", &format!("x needle\n{line}\n"))]);
+    let query = Query { max_line_bytes: 40, context_lines: 1, ..tree.query(Some("needle$|ne+dle")) };
+    let hits = tree.scan(&query).unwrap().hits;
+    let short = &hits[0];
+    assert_eq!((short.match_start, short.match_end, short.cut_before, short.cut_after), (2, 8, 0, 0));
+    let long = &hits[1];
+    assert_eq!(long.text, format!("{}needle{}", "é".repeat(5), "y".repeat(24)));
+    assert_eq!((long.match_start, long.match_end, long.cut_before, long.cut_after), (10, 16, 190, 76));
+    // What is longer as it is shown moves the match.
+    std::fs::write(tree.at("a"), b"\xff\xff needle").unwrap();
+    let hits = tree.scan(&query).unwrap().hits;
+    assert_eq!(&hits[0].text[hits[0].match_start as usize..hits[0].match_end as usize], "needle");
+}
+
+#[test]
+fn folders_are_listed_where_that_is_asked() {
+    let tree = tree(&[("src/a.rs", ""), ("src/Deep/b.rs", ""), ("x/src/c.md", ""), ("src.rs", "")]);
+    symlink("src", tree.at("link")).unwrap();
+    let with = |globs: &[&str], ignore_case| {
+        let globs = globs.iter().map(ToString::to_string).collect();
+        let query = Query { globs, folders: true, ignore_case, ..tree.query(None) };
+        let hits = tree.scan(&query).unwrap().hits;
+        let shown = |hit: &Hit| hit.path.to_str().unwrap().rsplit_once("/w/").unwrap().1.to_owned();
+        hits.iter().map(shown).collect::<Vec<_>>()
+    };
+    let all = ["link", "src/", "src/Deep/", "src/Deep/b.rs", "src/a.rs", "src.rs", "x/", "x/src/", "x/src/c.md"];
+    assert_eq!(with(&[], false), all);
+    assert_eq!(with(&["src"], false), ["src/", "x/src/"]);
+    assert_eq!(with(&["deep"], false), [""; 0]);
+    assert_eq!(with(&["deep"], true), ["src/Deep/"]);
+    assert_eq!(with(&["*", "!src"], false), ["link", "src.rs", "x/"]);
+}
+
+#[test]
+fn who_names_what_is_ignored_wants_what_is_in_it() {
+    let tree = tree(&[
+        (".gitignore", "out/\n*.log\n"),
+        ("out/deep/a.log", "needle"),
+        ("out/.gitignore", "b\n"),
+        ("out/b", "needle"),
+    ]);
+    let found = |root: &str| tree.lines(&Query { roots: vec![tree.at(root)], ..tree.query(Some("needle")) });
+    assert_eq!(found("out"), ["out/deep/a.log:1:needle"]);
+    assert_eq!(found("out/deep"), ["out/deep/a.log:1:needle"]);
+    assert_eq!(found("."), [""; 0]);
+}
+
+#[test]
+fn a_tree_deeper_than_there_are_descriptors_is_walked() {
+    let deep = "d/".repeat(300);
+    let files: Vec<(String, &str)> = (0..300).map(|at| (format!("{}z", &deep[..at * 2]), "needle")).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    let tree = tree(&files);
+    let outcome = tree.scan(&tree.query(Some("needle"))).unwrap();
+    assert_eq!((outcome.hits.len(), outcome.skipped), (300, 0));
+    assert!(tree.line(&outcome.hits[0]).starts_with("d/d/d/"), "the deepest comes first");
+}
+
+/// A folder and a link to one outside change places all the time, each with the same names in it.
+#[test]
+fn ten_thousand_races_give_no_byte_from_outside() {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    let tree = tree(&[("a/one", "needle"), ("a/sub/two", "needle"), ("z", "needle")]);
+    let outside = tree.dir.path().join("outside");
+    std::fs::create_dir_all(outside.join("sub")).unwrap();
+    std::fs::write(outside.join("one"), "needle outside").unwrap();
+    std::fs::write(outside.join("sub/two"), "needle outside").unwrap();
+    std::fs::write(outside.join("three"), "needle outside").unwrap();
+    symlink(&outside, tree.at("b")).unwrap();
+    let rounds = AtomicUsize::new(0);
+    let scans = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while rounds.load(Ordering::Relaxed) < 10_000 || scans.load(Ordering::Relaxed) < 500 {
+                renameat_with(CWD, tree.at("a"), CWD, tree.at("b"), RenameFlags::EXCHANGE).unwrap();
+                rounds.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let mut through = 0;
+        while rounds.load(Ordering::Relaxed) < 10_000 || scans.load(Ordering::Relaxed) < 500 {
+            for query in [tree.query(Some("needle")), tree.query(None)] {
+                let outcome = tree.scan(&query).unwrap();
+                for hit in &outcome.hits {
+                    assert!(!hit.text.contains("outside") && !hit.path.ends_with("three"), "{hit:?}");
+                }
+                through += usize::from(outcome.hits.len() > 2);
+            }
+            // The root itself may be what changes.
+            for root in ["a", "a/sub", "a/one"] {
+                match tree.scan(&Query { roots: vec![tree.at(root)], ..tree.query(Some("needle")) }) {
+                    Ok(outcome) => assert!(outcome.hits.iter().all(|hit| hit.text == "needle"), "{outcome:?}"),
+                    Err(ScanError::Outside { .. } | ScanError::Open(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            scans.fetch_add(1, Ordering::Relaxed);
+        }
+        assert!(through > 0, "the folder was seen");
+    });
 }
 
 #[test]

@@ -89,6 +89,16 @@ impl Drop for Held {
 }
 
 impl Names {
+    /// Regular files and folders; where names are `listed`, links too, as what they are.
+    fn add_if(&mut self, name: &[u8], kind: FileType, listed: bool) {
+        match kind {
+            FileType::RegularFile => self.add(name, false),
+            FileType::Directory => self.add(name, true),
+            FileType::Symlink if listed => self.add(name, false),
+            _ => {}
+        }
+    }
+
     fn add(&mut self, name: &[u8], is_folder: bool) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(name);
@@ -242,6 +252,7 @@ fn listed(shared: &Shared<'_>, folder: &Arc<Folder>) -> Fruits {
 /// Regular files and folders of a folder, and which names matter for rules. None: it cannot be read.
 fn entries(shared: &Shared<'_>, room: &mut Room, folder: BorrowedFd<'_>) -> Option<(Present, Names)> {
     let (mut present, mut names) = (Present::default(), Names::default());
+    let lists = shared.matcher.is_none();
     let mut unknown = Vec::new();
     let mut seen = 0_usize;
     each_entry(folder, room, |name, kind| {
@@ -256,22 +267,17 @@ fn entries(shared: &Shared<'_>, room: &mut Room, folder: BorrowedFd<'_>) -> Opti
             _ => {}
         }
         match kind {
-            FileType::RegularFile => names.add(name, false),
-            FileType::Directory => names.add(name, true),
             // Some file systems do not say.
             FileType::Unknown => unknown.push(name.to_vec()),
-            _ => {}
+            kind => names.add_if(name, kind, lists),
         }
         seen += 1;
         !seen.is_multiple_of(ENTRIES_AT_ONCE) || (shared.sees(ENTRIES_AT_ONCE) && !shared.is_over())
     })?;
     shared.sees(seen % ENTRIES_AT_ONCE);
     for name in unknown {
-        let met = rustix::fs::statat(folder, OsStr::from_bytes(&name), AtFlags::SYMLINK_NOFOLLOW);
-        match met.map(|met| FileType::from_raw_mode(met.st_mode)) {
-            Ok(FileType::RegularFile) => names.add(&name, false),
-            Ok(FileType::Directory) => names.add(&name, true),
-            _ => {}
+        if let Ok(met) = rustix::fs::statat(folder, OsStr::from_bytes(&name), AtFlags::SYMLINK_NOFOLLOW) {
+            names.add_if(&name, FileType::from_raw_mode(met.st_mode), lists);
         }
     }
     Some((present, names))
