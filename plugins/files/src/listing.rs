@@ -69,9 +69,10 @@ pub fn list(mut names: Vec<String>, limit: usize, all: bool, unnamed: usize) -> 
     Listing { text, details: (details != Details::default()).then_some(details) }
 }
 
-/// Keeps the first `limit` names in the order that has no regard to case, sorted; those alone are worth sorting.
+/// Keeps the first `limit` names in the order that has no regard to case and to a folder's slash. Only those are sorted.
 fn first_sorted(names: &mut Vec<String>, limit: usize) {
-    let mut keyed: Vec<(String, String)> = names.drain(..).map(|name| (name.to_lowercase(), name)).collect();
+    let key = |name: &str| name.strip_suffix('/').unwrap_or(name).to_lowercase();
+    let mut keyed: Vec<(String, String)> = names.drain(..).map(|name| (key(&name), name)).collect();
     if limit < keyed.len() {
         keyed.select_nth_unstable(limit);
         keyed.truncate(limit);
@@ -90,8 +91,8 @@ mod tests {
 
     #[test]
     fn sorts_without_case_and_keeps_dotfiles() {
-        let listing = list(names(&["b", "A/", ".git/", "a", "C"]), 500, true, 0);
-        assert_eq!(listing.text, ".git/\na\nA/\nb\nC");
+        let listing = list(names(&["b", "A/", ".git/", "a.c", "C"]), 500, true, 0);
+        assert_eq!(listing.text, ".git/\nA/\na.c\nb\nC");
         assert_eq!(listing.details, None);
         assert_eq!(list(Vec::new(), 500, true, 0).text, "(empty folder)");
     }

@@ -47,6 +47,11 @@ pub(crate) fn not_found(text: &str, old: &str, edit: &Edit, which: &str, shown_p
     if old.trim().is_empty() {
         return format!("{head} It is only white space: take a line beside it into both texts.");
     }
+    if old.contains(char::REPLACEMENT_CHARACTER) && text.contains(stand_in) {
+        return format!(
+            "{head} It has \u{fffd}, which read shows for bytes that are not UTF-8: take only text beside them, edit keeps them as they are."
+        );
+    }
     let new = edit.new_text.replace("\r\n", "\n");
     if !new.trim().is_empty()
         && !old.contains(new.trim())
