@@ -5,7 +5,7 @@ use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
 use pith_core::{
     Agent, AskedQuestion, CallOutcome, CallScope, CanonicalCall, Clock, Decision, Dispatcher, FailureKind, Fault,
     Filtered, Hooks, Judgement, Mailbox, Model, ModelCard, ModelEvent, ModelFailure, ModelRequest, OfferedTool, Outbox,
-    Person, RetryLaw, RunEnd, Session, Spool, Stop, Store, StoreError, Tools, Verdict,
+    Person, RetryLaw, RunEnd, Session, Spool, Stop, Store, StoreError, Tools, UserCall, UserCallError, Verdict,
 };
 use pith_protocol::{
     AssistantMessage, CallOrigin, Content, Event, Execution, Exposure, GuestError, GuestErrorKind, Message, ModelRef,
@@ -539,4 +539,67 @@ async fn prompt_and_tools_are_recorded_once_and_patched_when_they_change() {
     assert_eq!(requests[1].system, ["You are a test."]);
     assert_eq!(requests[2].system, ["Changed."]);
     assert_eq!(requests[2].tools.len(), 8);
+}
+
+#[tokio::test]
+async fn a_users_call_takes_the_models_way_and_is_recorded_once_it_ran() {
+    let call = |tool: &str, excluded| UserCall {
+        tool: tool.to_owned(),
+        arguments: serde_json::Map::from_iter([("n".to_owned(), json!(1))]),
+        command: "as typed".to_owned(),
+        excluded,
+    };
+    let world = World::new(vec![says("I see.")]);
+    let agent = world.agent();
+    let end = agent.user_call(call("fast", false), CancellationToken::new()).await.unwrap();
+    assert!(end.duration_ms.is_some() && !end.cancelled && !end.output.is_error);
+    assert_eq!(
+        world.notes(),
+        [r#"judge fast {"n":1}"#, r#"run fast {"n":1}"#, "fast is done", r#"filter fast {"n":1}"#, "sync"]
+    );
+    agent.user_call(call("slow", true), CancellationToken::new()).await.unwrap();
+    // What a gate denies is not recorded, nor what is not offered.
+    *world.0.verdicts.lock().unwrap() = vec![("g", Ok(Verdict::Deny("no".to_owned())))];
+    let denied = agent.user_call(call("fast", false), CancellationToken::new()).await.unwrap();
+    assert!(denied.output.is_error && denied.duration_ms.is_none());
+    let missing = agent.user_call(call("none", false), CancellationToken::new()).await.unwrap_err();
+    assert!(matches!(&missing, UserCallError::NotOffered { offered, .. } if offered.len() == 8), "{missing}");
+    world.0.verdicts.lock().unwrap().clear();
+    // One that is stopped is.
+    let stopped = agent.user_call(call("hang", false), world.0.cancel.clone()).await.unwrap();
+    assert!(stopped.cancelled);
+    let records: Vec<_> = agent
+        .session
+        .path()
+        .iter()
+        .filter_map(|entry| match entry.message() {
+            Some(Message::BashExecution(run)) => {
+                Some((run.output.clone(), run.exit_code, run.cancelled, run.exclude_from_context))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        records,
+        [
+            ("fast result".to_owned(), Some(0), false, None),
+            ("slow result".to_owned(), Some(0), false, Some(true)),
+            ("Operation aborted".to_owned(), None, true, None),
+        ]
+    );
+    agent.run(vec![Content::text("go")], Vec::new(), CancellationToken::new()).await.unwrap();
+    let seen = serde_json::to_string(&world.0.requests.lock().unwrap()[0].messages).unwrap();
+    assert!(seen.contains("The user ran `as typed`") && seen.contains("fast result"), "{seen}");
+    assert!(!seen.contains("slow result"), "{seen}");
+}
+
+#[tokio::test]
+async fn what_a_run_did_not_read_can_be_taken_back() {
+    let world = World::new(vec![fails(FailureKind::Invalid, None)]);
+    let agent = world.agent();
+    agent.mailbox.follow_up(vec![Content::text("later")]).unwrap();
+    agent.mailbox.steer(vec![Content::text("now")]).unwrap();
+    world.run(&agent).await;
+    assert_eq!(agent.mailbox.take_back(), [vec![Content::text("now")], vec![Content::text("later")]]);
+    assert_eq!(agent.mailbox.waiting(), (Vec::new(), Vec::new()));
 }
