@@ -29,14 +29,14 @@ pub mod settings;
 pub mod testing;
 pub mod text;
 
-pub use bindings::imports::pith::plugin::call_types::CallOrigin as Origin;
-pub use bindings::imports::pith::plugin::tool_types::{Execution, Exposure, ToolOutput as Output, ToolSpec};
-pub use bindings::imports::pith::plugin::types::{Content, Error, ErrorKind, Image};
 /// The authorities and services of the host, as `wit/imports.wit` describes them.
 pub use authorities::{
     agent, context, dialog, http, models, process, scan, secrets, session_labels, session_read, state, storage,
     tool_calls, tool_updates, ui,
 };
+pub use bindings::imports::pith::plugin::call_types::CallOrigin as Origin;
+pub use bindings::imports::pith::plugin::tool_types::{Execution, Exposure, ToolOutput as Output, ToolSpec};
+pub use bindings::imports::pith::plugin::types::{Content, Error, ErrorKind, Image};
 pub use bindings::tool_gate::exports::pith::plugin::tool_gate::{Question, Verdict};
 
 pub use call::{Call, Text};

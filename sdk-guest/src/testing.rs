@@ -3,29 +3,25 @@
 //! Not in components: only where the plugin's code is built for the machine that tests it.
 //!
 //! ```
-//! use pith_sdk::{Context, Error, Output, Property, Schema, Tool, testing::Place};
-//! use serde_json::json;
+//! use pith_sdk::{Context, Error, Input, Output, Tool, serde_json::json, testing::Place};
 //!
-//! struct Shout;
-//!
-//! #[derive(serde::Deserialize)]
-//! struct Input {
+//! #[derive(serde::Deserialize, Input)]
+//! struct Shout {
+//!     /// What to say.
 //!     text: String,
 //! }
 //!
 //! impl Tool for Shout {
 //!     const NAME: &'static str = "shout";
 //!     const DESCRIPTION: &'static str = "Says it louder.";
-//!     type Input = Input;
-//!     fn schema() -> Schema {
-//!         Schema::object().required("text", Property::string("What to say."))
-//!     }
-//!     fn run(input: Input, _: &Context) -> Result<Output, Error> {
+//!     type Input = Self;
+//!
+//!     fn run(input: Self, _: &Context) -> Result<Output, Error> {
 //!         Ok(Output::text(input.text.to_uppercase()))
 //!     }
 //! }
 //!
-//! let place = Place::new(std::env::temp_dir());
+//! let place = Place::fresh();
 //! assert_eq!(place.call::<Shout>(&json!({ "text": "hey" }))?.to_text(), "HEY");
 //! assert!(place.call::<Shout>(&json!({ "words": "hey" })).is_err());
 //! # Ok::<(), Error>(())

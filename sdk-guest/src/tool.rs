@@ -1,8 +1,6 @@
-use serde::de::DeserializeOwned;
-
 use crate::bindings::imports::pith::plugin::messages::ToolCall;
 use crate::paths::refused;
-use crate::{Call, Context, Error, Execution, Exposure, Origin, Output, Schema, ToolSpec, Verdict};
+use crate::{Call, Context, Error, Execution, Exposure, Input, Origin, Output, Schema, ToolSpec, Verdict};
 
 /// A tool that the model may call. Named in [`tools!`](crate::tools).
 pub trait Tool {
@@ -21,11 +19,14 @@ pub trait Tool {
     /// A JSON object: MCP's hints (`readOnlyHint` ...) and `aliases`.
     const META: Option<&'static str> = None;
 
-    /// What the input is read into. The host has checked it against the schema.
-    type Input: DeserializeOwned;
+    /// What the input is read into, mostly a struct that derives [`Input`](trait@Input); `Self` where it is the tool itself. The
+    /// host has checked it against the schema.
+    type Input: Input;
 
-    /// The input's schema.
-    fn schema() -> Schema;
+    /// The input's schema: what the type says, unless the tool says it otherwise.
+    fn schema() -> Schema {
+        <Self::Input as Input>::schema()
+    }
 
     /// The schema of `structured`, where the tool gives it.
     fn output_schema() -> Option<Schema> {
@@ -184,13 +185,16 @@ mod tests {
         text: String,
     }
 
+    impl Input for ShoutInput {
+        fn schema() -> Schema {
+            Schema::object().required("text", Property::string("What to say."))
+        }
+    }
+
     impl Tool for Shout {
         const NAME: &'static str = "shout";
         const DESCRIPTION: &'static str = "Says it louder.";
         type Input = ShoutInput;
-        fn schema() -> Schema {
-            Schema::object().required("text", Property::string("What to say."))
-        }
         fn run(input: ShoutInput, context: &Context) -> Result<Output, Error> {
             Ok(Output::text(input.text.to_uppercase()).details(&context.call_id()))
         }

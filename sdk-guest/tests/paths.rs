@@ -2,7 +2,7 @@
 
 use pith_sdk::paths::{GuestPath, MAX_READ_BYTES};
 use pith_sdk::testing::Place;
-use pith_sdk::{Context, Error, ErrorKind, Input, Output, Schema, Tool};
+use pith_sdk::{Context, Error, ErrorKind, Input, Output, Tool};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -18,10 +18,6 @@ impl Tool for Do {
     const NAME: &'static str = "do";
     const DESCRIPTION: &'static str = "Does it.";
     type Input = Args;
-
-    fn schema() -> Schema {
-        Args::schema()
-    }
 
     fn run(input: Args, _: &Context) -> Result<Output, Error> {
         let mut text = String::new();

@@ -3,16 +3,17 @@
 use pith_sdk::paths::GuestPath;
 use pith_sdk::testing::{Facts, Place};
 use pith_sdk::{
-    Call, Context, Error, ErrorKind, Filter, Gate, Origin, Output, Property, Schema, Tool, Verdict, context, log, scan,
-    settings, state,
+    Call, Context, Error, ErrorKind, Filter, Gate, Input, Origin, Output, Tool, Verdict, context, log, scan, settings,
+    state,
 };
 use serde::Deserialize;
 use serde_json::json;
 
 struct Note;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Input)]
 struct NoteInput {
+    /// The file.
     file: String,
 }
 
@@ -26,10 +27,6 @@ impl Tool for Note {
     const NAME: &'static str = "note";
     const DESCRIPTION: &'static str = "Notes a file's first line.";
     type Input = NoteInput;
-
-    fn schema() -> Schema {
-        Schema::object().required("file", Property::string("The file."))
-    }
 
     fn run(input: NoteInput, context: &Context) -> Result<Output, Error> {
         let path = GuestPath::granted(&input.file)?;

@@ -26,7 +26,7 @@ struct Details {
 }
 
 /// What `edit` is called with.
-#[derive(Deserialize)]
+#[derive(Deserialize, pith_sdk::Input)]
 pub struct EditInput {
     path: String,
     edits: Vec<matching::Edit>,

@@ -14,7 +14,7 @@ const NAMELESS: &str = "\u{fffd}";
 pub struct Ls;
 
 /// What `ls` is called with.
-#[derive(Deserialize)]
+#[derive(Deserialize, pith_sdk::Input)]
 pub struct LsInput {
     path: Option<String>,
     limit: Option<u64>,

@@ -11,7 +11,7 @@ use crate::misses;
 use crate::page::newlines;
 
 /// One replacement, as the model asks for it.
-#[derive(Clone, Debug, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Deserialize, pith_sdk::Input)]
 #[serde(rename_all = "camelCase")]
 pub struct Edit {
     /// Must be in the file exactly once.

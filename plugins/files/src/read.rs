@@ -22,7 +22,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 pub struct Read;
 
 /// What `read` is called with.
-#[derive(Deserialize)]
+#[derive(Deserialize, pith_sdk::Input)]
 pub struct ReadInput {
     path: String,
     offset: Option<u64>,

@@ -9,7 +9,7 @@ use crate::place;
 pub struct Write;
 
 /// What `write` is called with.
-#[derive(Deserialize)]
+#[derive(Deserialize, pith_sdk::Input)]
 pub struct WriteInput {
     path: String,
     content: String,

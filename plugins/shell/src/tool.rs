@@ -17,7 +17,7 @@ const MAX_COMMAND_BYTES: usize = 128 * 1024 - 1;
 pub struct Bash;
 
 /// Its input.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, pith_sdk::Input)]
 pub struct BashInput {
     command: String,
     timeout: Option<f64>,
@@ -134,7 +134,7 @@ impl Program for Running {
 pub struct BashStop;
 
 /// Its input.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, pith_sdk::Input)]
 pub struct BashStopInput {
     output: String,
 }

@@ -1,6 +1,7 @@
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
@@ -13,7 +14,21 @@ use crate::{Call, Content, Context, Error, Filter, Gate, Origin, Output, Tool, V
 /// A folder to stand in while a plugin's code runs: the session's working folder, granted for reading and writing, with
 /// settings, facts and state that code finds there, and with ears for what it says. Each thread has its own.
 #[derive(Debug)]
-pub struct Place(Rc<Standing>);
+pub struct Place {
+    standing: Rc<Standing>,
+    /// Removed with the place.
+    _fresh: Option<Fresh>,
+}
+
+/// A folder that was made for a test.
+#[derive(Debug)]
+struct Fresh(PathBuf);
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
 
 /// What `context` answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +65,24 @@ impl Default for Facts {
 }
 
 impl Place {
+    /// Stands in an empty folder of its own, which is removed with the place.
+    ///
+    /// # Panics
+    /// Where it cannot be made.
+    pub fn fresh() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        loop {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let folder = std::env::temp_dir().join(format!("pith-place-{}-{number}", std::process::id()));
+            match std::fs::create_dir(&folder) {
+                Ok(()) => return Self { _fresh: Some(Fresh(folder.clone())), ..Self::new(folder) },
+                // Left by a process of the same number.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => panic!("{}: {error}", folder.display()),
+            }
+        }
+    }
+
     /// Stands in this folder, which is there.
     ///
     /// # Panics
@@ -59,7 +92,7 @@ impl Place {
         let absolute = folder.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         assert!(absolute.is_dir(), "{} is no folder", folder.display());
         let cwd = spelled(&absolute);
-        Self(Rc::new(Standing {
+        let standing = Standing {
             granted: RefCell::new(vec![cwd.clone()]),
             cwd,
             settings: RefCell::new("{}".to_owned()),
@@ -68,20 +101,44 @@ impl Place {
             progress: RefCell::default(),
             state: RefCell::default(),
             changes: RefCell::default(),
-        }))
+        };
+        Self { standing: Rc::new(standing), _fresh: None }
+    }
+
+    /// With this file, and the folders that it lies in.
+    ///
+    /// # Panics
+    /// Where it cannot be written.
+    #[must_use]
+    pub fn with_file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
+        let path = Path::new(self.cwd()).join(name);
+        let folder = path.parent().unwrap_or(&path);
+        std::fs::create_dir_all(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        std::fs::write(&path, content).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        self
+    }
+
+    /// A file's text.
+    ///
+    /// # Panics
+    /// Where it cannot be read.
+    #[track_caller]
+    pub fn read(&self, name: &str) -> String {
+        let path = Path::new(self.cwd()).join(name);
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
     /// With these settings of the plugin.
     #[must_use]
     pub fn with_settings(self, settings: &Value) -> Self {
-        *self.0.settings.borrow_mut() = canonical(settings);
+        *self.standing.settings.borrow_mut() = canonical(settings);
         self
     }
 
     /// With other facts for `context`.
     #[must_use]
     pub fn with_facts(self, facts: Facts) -> Self {
-        *self.0.facts.borrow_mut() = facts;
+        *self.standing.facts.borrow_mut() = facts;
         self
     }
 
@@ -93,7 +150,7 @@ impl Place {
     pub fn with_folder(self, folder: impl Into<PathBuf>) -> Self {
         let folder = folder.into();
         let absolute = folder.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-        self.0.granted.borrow_mut().push(spelled(&absolute));
+        self.standing.granted.borrow_mut().push(spelled(&absolute));
         self
     }
 
@@ -135,7 +192,7 @@ impl Place {
                 HERE.with(|here| here.replace(self.0.take()));
             }
         }
-        let _back = Back(HERE.with(|here| here.replace(Some(self.0.clone()))));
+        let _back = Back(HERE.with(|here| here.replace(Some(self.standing.clone()))));
         code()
     }
 
@@ -146,22 +203,22 @@ impl Place {
 
     /// The folder, absolute, as `context::cwd` says it.
     pub fn cwd(&self) -> &str {
-        &self.0.cwd
+        &self.standing.cwd
     }
 
     /// The lines that were logged so far.
     pub fn logs(&self) -> Vec<(Level, String)> {
-        self.0.logs.borrow().clone()
+        self.standing.logs.borrow().clone()
     }
 
     /// The texts that were shown as progress so far.
     pub fn progress(&self) -> Vec<String> {
-        self.0.progress.borrow().clone()
+        self.standing.progress.borrow().clone()
     }
 
     /// How often the plugin said that its tools have changed.
     pub fn changes(&self) -> u32 {
-        *self.0.changes.borrow()
+        *self.standing.changes.borrow()
     }
 }
 
