@@ -81,7 +81,7 @@ fn patterns_literals_and_case() {
     assert_eq!(with("foo[", true, false), ["a:3:foo["]);
     assert_eq!(with(r"\)$", false, false), ["a:1:Foo(1)"]);
     assert_eq!(with("^$", false, false), ["a:4:"]);
-    for bad in ["foo[", "(", "a\nb", r"\w{5000}{5000}"] {
+    for bad in ["foo[", "(", "a)(b", "a\nb", r"\w{5000}{5000}"] {
         let error = tree.scan(&tree.query(Some(bad))).unwrap_err();
         assert!(matches!(&error, ScanError::Pattern { message } if !message.is_empty()), "{bad:?}: {error:?}");
     }

@@ -20,6 +20,12 @@ const WHOLE_BYTES_MAX: usize = 256 * 1024;
 
 /// Compiles a query's pattern.
 pub(super) fn matcher(pattern: &str, query: &Query) -> Result<RegexMatcher, ScanError> {
+    if !query.literal {
+        // By itself first: the builder puts it in a group, in which `a)(b` would pass and errors would be told of another text.
+        let mut parser = regex_syntax::ParserBuilder::new();
+        parser.utf8(false).multi_line(true).crlf(true).case_insensitive(query.ignore_case);
+        parser.build().parse(pattern).map_err(|error| ScanError::Pattern { message: error.to_string() })?;
+    }
     let mut builder = RegexMatcherBuilder::new();
     builder.case_insensitive(query.ignore_case).fixed_strings(query.literal);
     // `^` and `$` are of lines, for the searcher looks at many at once; also in files from Windows.
