@@ -15,6 +15,7 @@ mod listing;
 mod ls;
 mod matching;
 mod misses;
+mod names;
 mod page;
 mod place;
 mod quoting;

@@ -1,9 +1,11 @@
 use std::borrow::Cow;
+use std::path::Path;
 
 use pith_sdk::{Context, Error, Output, Property, Schema, Tool};
 use serde::Deserialize;
 
 use crate::listing::{DEFAULT_ENTRIES, MAX_ENTRIES, list};
+use crate::names::{Kind, names};
 use crate::place;
 use crate::quoting::listed;
 
@@ -51,26 +53,20 @@ impl Tool for Ls {
                 format!("`{path}` is not a folder.")
             }));
         }
-        let mut names = Vec::new();
-        let (mut all, mut unnamed) = (true, 0);
-        for entry in std::fs::read_dir(&path).map_err(explain)? {
-            if names.len() + unnamed == MAX_ENTRIES {
-                all = false;
-                break;
-            }
-            let entry = entry.map_err(explain)?;
+        let (entries, all) = names(&path, MAX_ENTRIES).map_err(explain)?;
+        let mut shown = Vec::with_capacity(entries.len());
+        let mut unnamed = 0;
+        for (mut name, kind) in entries {
             // What the host gives for a name that is no UTF-8: it can be neither shown nor opened.
-            let Some(mut name) = entry.file_name().into_string().ok().filter(|name| name != NAMELESS) else {
+            if name == NAMELESS {
                 unnamed += 1;
                 continue;
-            };
-            let is_folder = match entry.file_type() {
+            }
+            let is_folder = match kind {
+                Kind::Folder => true,
                 // A link is a folder if what it leads to is one, and is reachable.
-                Ok(kind) if kind.is_symlink() => {
-                    std::fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_dir())
-                }
-                Ok(kind) => kind.is_dir(),
-                Err(_) => false,
+                Kind::Link => std::fs::metadata(Path::new(path.absolute()).join(&name)).is_ok_and(|to| to.is_dir()),
+                Kind::Other => false,
             };
             if let Cow::Owned(quoted) = listed(&name) {
                 name = quoted;
@@ -78,10 +74,10 @@ impl Tool for Ls {
             if is_folder {
                 name.push('/');
             }
-            names.push(name);
+            shown.push(name);
         }
         let limit = input.limit.map_or(DEFAULT_ENTRIES, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        let listing = list(names, limit, all, unnamed);
+        let listing = list(shown, limit, all, unnamed);
         let output = Output::text(listing.text).details_if(listing.details.as_ref());
         Ok(place::noted(output, &path, &written))
     }
