@@ -135,6 +135,7 @@ fn load(work: &Path, plugins: Vec<PluginSource>) -> PluginHost {
             reserved: Vec::new(),
         },
         spool,
+        sandbox: pith_os::Sandbox::off(),
         plugins,
         environment: Vec::new(),
         reserved_tools: Vec::new(),

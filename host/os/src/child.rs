@@ -10,13 +10,14 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
+use process_wrap::tokio::ChildWrapper;
 use rustix::process::{Pid, Signal};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::harden::seal_descriptors;
+use crate::place::Place;
 use crate::process::{CHUNK_BYTES, Chunk, Command, Exit, ProcessError, STDIN_PENDING_BYTES};
 
 /// After the program's own end a pipe that somebody else still holds is read until it was silent this long.
@@ -36,6 +37,8 @@ pub struct Child {
     pid: Pid,
     group: Group,
     watch: Watch,
+    /// Another program stands between, and tells how the program ended.
+    is_wrapped: bool,
     stdin: Option<pipe::Sender>,
     stdin_pending: VecDeque<u8>,
     stdin_open: bool,
@@ -119,11 +122,20 @@ enum Event {
 }
 
 impl Child {
-    /// Starts a program. Needs a tokio runtime with IO and time.
+    /// Starts a program. Needs a tokio runtime with IO and time. The first one of a sandbox decides what that is made of, which blocks for
+    /// some milliseconds; see [`crate::Sandbox::in_force`].
     ///
-    /// Errors: `Invalid`, `Folder`, `Spawn`, `Io` (no descriptors left for pipes).
-    pub fn spawn(command: Command) -> Result<Self, ProcessError> {
+    /// Errors: `Invalid`, `Folder`, `Spawn`, `Sandbox`, `Io` (no descriptors left for pipes).
+    pub fn spawn(mut command: Command) -> Result<Self, ProcessError> {
         check(&command)?;
+        let program = command.program.clone();
+        if command.sandbox.is_some() {
+            // Asked now: what stands between could only say it in words of its own.
+            let asked = rustix::fs::access(&program, rustix::fs::Access::EXEC_OK);
+            asked.map_err(|error| ProcessError::Spawn { program: program.clone(), source: error.into() })?;
+        }
+        let place = Place::of(&mut command)?;
+        let is_wrapped = place.is_wrapped();
         let (stdout, out_end) = io::pipe()?;
         let (stderr, err_end) = if command.merge_stderr {
             (None, out_end.try_clone()?)
@@ -147,9 +159,9 @@ impl Child {
         // What a library opened without close-on-exec since the start.
         seal_descriptors();
         let deadline = command.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let spawned = CommandWrap::from(start).wrap(ProcessSession).spawn();
+        let spawned = place.start(start)?;
         // The group's wrapper waits for the whole group; a daemon must not hang us, so only the program itself is waited for.
-        let inner = spawned.map_err(|source| ProcessError::Spawn { program: command.program, source })?.into_inner();
+        let inner = spawned.map_err(|source| ProcessError::Spawn { program, source })?.into_inner();
         let pid = inner.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let pid = pid.ok_or_else(|| io::Error::other("a child without a number"))?;
         forbid_core(pid);
@@ -158,6 +170,7 @@ impl Child {
             pid,
             group: Group { pid, is_over: Arc::default() },
             watch: Watch::new(pid),
+            is_wrapped,
             stdin,
             stdin_pending: command.stdin.into(),
             stdin_open: command.stdin_open,
@@ -197,7 +210,7 @@ impl Child {
             }
             match self.event(until).await {
                 Event::Ended(status) => {
-                    let ((code, signal), now) = (status?, Instant::now());
+                    let ((code, signal), now) = (self.told(status?), Instant::now());
                     self.ended = Some(Ended { code, signal, at: now, last_chunk: now, drained_bytes: 0 });
                 }
                 Event::Deadline => {
@@ -288,6 +301,16 @@ impl Child {
             () = reached(quiet_at) => Event::Quiet,
             () = reached(until) => Event::WaitOver,
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn told(&self, (code, signal): (Option<i32>, Option<i32>)) -> (Option<i32>, Option<i32>) {
+        if self.is_wrapped { crate::sandbox::ending(code, signal) } else { (code, signal) }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn told(&self, ended: (Option<i32>, Option<i32>)) -> (Option<i32>, Option<i32>) {
+        ended
     }
 
     fn pipe(&mut self, stream: Stream) -> &mut Option<Pipe> {

@@ -5,6 +5,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::sandbox::{Sandbox, SandboxError};
+
 /// A program to start. It runs in a session of its own, without a terminal, with the three standard descriptors and no other.
 #[derive(Debug, Clone, Default)]
 pub struct Command {
@@ -25,6 +27,8 @@ pub struct Command {
     pub merge_stderr: bool,
     /// From the start; then the whole group is killed.
     pub timeout: Option<Duration>,
+    /// What it is held by. None: it may do whatever the user may.
+    pub sandbox: Option<Sandbox>,
 }
 
 /// How a program ended.
@@ -104,6 +108,9 @@ pub enum ProcessError {
         #[source]
         source: io::Error,
     },
+    /// Its sandbox cannot be given.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     /// Nothing came within the time, or more was written than the child may leave unread.
     #[error("limit reached")]
     Limit,

@@ -17,7 +17,7 @@ use crate::{
 use futures::future::{BoxFuture, join_all};
 use pith_core::{CallOutcome, CallScope, CanonicalCall, Fault, Filtered, Hooks, Judgement, OfferedTool, Tools};
 use pith_law::{Capability, Export, Request, fold_plugin_name, fold_tool_name};
-use pith_os::SpoolDir;
+use pith_os::{Sandbox, SpoolDir};
 use pith_protocol::{CallOrigin, Exposure, ToolOutput};
 use serde_json::Value;
 use std::{
@@ -66,6 +66,8 @@ pub struct HostConfig {
     pub places: Places,
     /// Where programs' long outputs go.
     pub spool: SpoolDir,
+    /// What holds plugins' programs.
+    pub sandbox: Sandbox,
     /// In the order in which they are asked; the shipped ones first.
     pub plugins: Vec<PluginSource>,
     /// The user's environment, already without any variable that a credential is read from.
@@ -141,6 +143,7 @@ impl PluginHost {
             spool: &config.spool,
             log: &config.log,
             environment: &config.environment,
+            sandbox: &config.sandbox,
             writable: &writable,
         };
         let loaded = load_all(&loader, sources, folders)?;

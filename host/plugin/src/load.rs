@@ -17,7 +17,7 @@ use crate::{
 };
 use pith_core::canonical_json;
 use pith_law::{Authority, Capability, Export, ImportKind, Request, export_request, import_kind, missing};
-use pith_os::{OpenError, SpoolDir, read_regular};
+use pith_os::{OpenError, Sandbox, SpoolDir, read_regular};
 use std::{borrow::Cow, ffi::OsString, path::PathBuf, sync::Arc};
 use wasmtime::{Engine, component::Component};
 
@@ -35,6 +35,7 @@ pub(crate) struct Loader<'l> {
     pub spool: &'l SpoolDir,
     pub log: &'l Arc<dyn LogSink>,
     pub environment: &'l [(OsString, OsString)],
+    pub sandbox: &'l Sandbox,
     /// Folders that some plugin may write to.
     pub writable: &'l [PathBuf],
 }
@@ -52,8 +53,13 @@ impl Loader<'_> {
         let asks = check_type(plugin, &engine, &component, &source.grants)?;
         let code = Code::new(&engine, is_pooled, component, &source.grants)
             .map_err(|error| LoadError::Link { plugin: plugin.to_owned(), source: error.into_boxed_dyn_error() })?;
-        let process =
-            ProcessAuthority::new(&source.grants, self.environment, source.inherits_environment, self.writable);
+        let process = ProcessAuthority::new(
+            &source.grants,
+            self.environment,
+            source.inherits_environment,
+            self.writable,
+            self.sandbox.clone(),
+        );
         let mut limits = source.limits;
         limits.tool_deadline = limits.tool_deadline.min(TOOL_DEADLINE_MAX);
         let facts = Facts {

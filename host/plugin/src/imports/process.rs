@@ -13,7 +13,7 @@ use pith_bindings::imports::pith::plugin::{
     types::{Error, ErrorKind},
 };
 use pith_law::{Capability, ProcessBound, normalise};
-use pith_os::{Background, ProcessError, Whole, find_program};
+use pith_os::{Sandbox, Background, ProcessError, Whole, find_program};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
@@ -33,6 +33,8 @@ pub(crate) struct ProcessAuthority {
     programs: BTreeMap<String, Option<PathBuf>>,
     variables: BTreeSet<String>,
     environment: Vec<(OsString, OsString)>,
+    /// What holds them.
+    sandbox: Sandbox,
     alive: Arc<Semaphore>,
     /// By spool; the oldest first.
     detached: Mutex<Vec<(PathBuf, Detached)>>,
@@ -61,12 +63,14 @@ impl ProcessAuthority {
         environment: &[(OsString, OsString)],
         inherits_environment: bool,
         excluded: &[PathBuf],
+        sandbox: Sandbox,
     ) -> Self {
         let path = environment.iter().find(|(name, _)| name == "PATH").map_or(OsStr::new(""), |(_, path)| path);
         let mut authority = Self {
             programs: BTreeMap::new(),
             variables: BTreeSet::new(),
             environment: Vec::new(),
+            sandbox,
             alive: Arc::new(Semaphore::new(CHILDREN)),
             detached: Mutex::default(),
             left_running: Notify::new(),
@@ -135,8 +139,20 @@ impl ProcessAuthority {
                 () = left_running => {}
             }
         };
+        self.decide_sandbox().await?;
         own.fetch_add(1, Ordering::Relaxed);
         Ok(Alive { _place: place, own: own.clone() })
+    }
+
+    /// Off the async threads, for the first program: it runs one to see whether that works.
+    async fn decide_sandbox(&self) -> Result<(), Error> {
+        if self.sandbox.is_decided() {
+            return Ok(());
+        }
+        let sandbox = self.sandbox.clone();
+        let decided = tokio::task::spawn_blocking(move || sandbox.in_force().map(|_| ())).await;
+        let failed = |error: tokio::task::JoinError| refusal(ErrorKind::Internal, error.to_string());
+        decided.map_err(failed)?.map_err(|error| refused(&error.into()))
     }
 
     /// Keeps a program that runs on; those that ended are forgotten.
@@ -209,6 +225,7 @@ impl Instance {
             stdin_open: false,
             merge_stderr: command.merge_stderr,
             timeout: command.timeout_ms.map(|ms| Duration::from_millis(ms.into())),
+            sandbox: Some(authority.sandbox.clone()),
         })
     }
 }
@@ -258,6 +275,7 @@ pub(super) fn refused(error: &ProcessError) -> Error {
         ProcessError::Folder { .. } => ErrorKind::NotFound,
         ProcessError::Limit => ErrorKind::Limit,
         ProcessError::StdinClosed => ErrorKind::Conflict,
+        ProcessError::Sandbox(_) => ErrorKind::Unavailable,
         _ => ErrorKind::Internal,
     };
     refusal(kind, error.to_string())

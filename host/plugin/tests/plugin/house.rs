@@ -143,6 +143,7 @@ impl House {
                 reserved: self.reserved.clone(),
             },
             spool: SpoolDir::new(self.at("state/spool")).unwrap(),
+            sandbox: pith_os::Sandbox::off(),
             plugins: self.plugins.clone(),
             environment: std::env::vars_os().collect(),
             reserved_tools: self.reserved_tools.clone(),

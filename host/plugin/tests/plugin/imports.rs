@@ -290,6 +290,7 @@ async fn a_planted_program_is_not_found() {
             cache_dir: house.cache(),
             places: pith_plugin::Places { workspace: house.work(), ..Default::default() },
             spool: pith_os::SpoolDir::new(house.at("state/spool")).unwrap(),
+            sandbox: pith_os::Sandbox::off(),
             plugins: vec![plugin],
             environment: vec![("PATH".into(), format!("{}:/usr/bin:/bin", house.work().display()).into())],
             reserved_tools: Vec::new(),

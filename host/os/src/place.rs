@@ -1,0 +1,76 @@
+//! Where a child is started from: here, or from a thread that gives it what holds it.
+
+use std::io;
+
+use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
+
+use crate::process::Command;
+use crate::sandbox::SandboxError;
+#[cfg(target_os = "linux")]
+use crate::sandbox::{Start, on_held, on_lasting};
+
+/// What [`Place::start`] is to do.
+pub(crate) struct Place {
+    #[cfg(target_os = "linux")]
+    start: Start,
+}
+
+type Started = io::Result<Box<dyn ChildWrapper>>;
+
+fn spawn(command: tokio::process::Command) -> Started {
+    CommandWrap::from(command).wrap(ProcessSession).spawn()
+}
+
+#[cfg(target_os = "linux")]
+impl Place {
+    /// Turns the command into one for its sandbox.
+    pub fn of(command: &mut Command) -> Result<Self, SandboxError> {
+        let start = match command.sandbox.take() {
+            Some(sandbox) => sandbox.enter(command)?,
+            None => Start::Here,
+        };
+        Ok(Self { start })
+    }
+
+    /// Whether the program is another's child, not ours.
+    pub fn is_wrapped(&self) -> bool {
+        matches!(self.start, Start::Lasting { .. })
+    }
+
+    /// Starts it in a session of its own. Blocks until the program is loaded, as the system's own call does.
+    pub fn start(self, command: tokio::process::Command) -> Result<Started, SandboxError> {
+        let runtime = tokio::runtime::Handle::current();
+        let within = move || {
+            let _runtime = runtime.enter();
+            spawn(command)
+        };
+        match self.start {
+            Start::Here => Ok(within()),
+            Start::Lasting { scoped } => on_lasting(scoped, within, |late| {
+                // Nobody waits for it any more.
+                if let Ok(mut late) = late {
+                    let _ = late.start_kill();
+                }
+            }),
+            Start::Held(hold) => on_held(*hold, within),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Place {
+    pub fn of(command: &mut Command) -> Result<Self, SandboxError> {
+        if let Some(sandbox) = command.sandbox.take() {
+            sandbox.enter(command)?;
+        }
+        Ok(Self {})
+    }
+
+    pub fn is_wrapped(&self) -> bool {
+        false
+    }
+
+    pub fn start(self, command: tokio::process::Command) -> Result<Started, SandboxError> {
+        Ok(spawn(command))
+    }
+}
