@@ -1,6 +1,7 @@
 //! Harness: what the suite, the peers and the benchmarks stand on. Real parts only: the binary `pith` in a fresh home, an HTTP server
 //! that paces real bytes (over TLS where wanted), components assembled from text.
 
+pub mod author;
 mod bench;
 mod guest;
 mod home;

@@ -20,12 +20,13 @@ fn profile_folder() -> PathBuf {
     folder.to_path_buf()
 }
 
-/// The binary under test: the one that was built beside this program.
+/// The binary under test: the one that was built beside this program, or the one that the variable `PITH` names.
 ///
 /// # Panics
 /// Where there is none, with the command that builds it.
 pub fn pith_binary() -> PathBuf {
-    let path = profile_folder().join("pith");
+    let named = std::env::var_os("PITH").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let path = named.unwrap_or_else(|| profile_folder().join("pith"));
     assert!(
         path.is_file(),
         "there is no {}: run `cargo test --workspace --release` (or `cargo build --release -p pith` before this package alone)",
