@@ -36,8 +36,8 @@ pub struct CanonicalCall {
     pub id: String,
     /// The tool's short name.
     pub name: String,
-    /// The arguments in canonical JSON (RFC 8785).
-    pub input: Arc<str>,
+    /// The arguments in canonical JSON (RFC 8785). The very string that was written, which an `Arc<str>` would be a copy of.
+    pub input: Arc<String>,
     /// The same, parsed.
     pub value: Arc<Value>,
 }

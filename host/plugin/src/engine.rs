@@ -1,6 +1,9 @@
 //! The engines: one with a pool of slots for calls, one on demand for when the pool is exhausted; and the clock that interrupts guests.
 
-use crate::limits::{CORE_INSTANCES, POOL_SLOTS, TABLE_ELEMENTS, TICK};
+use crate::{
+    imports::Linkers,
+    limits::{CORE_INSTANCES, POOL_SLOTS, TABLE_ELEMENTS, TICK},
+};
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     thread::JoinHandle,
@@ -15,6 +18,8 @@ pub(crate) struct Engines {
     /// None where the address space has no room for the pool.
     pooled: Option<Engine>,
     on_demand: OnceLock<Engine>,
+    /// What components are linked with, made when it is first needed.
+    pub linkers: Linkers,
     ticker: Ticker,
 }
 
@@ -25,7 +30,7 @@ impl Engines {
     pub fn new() -> wasmtime::Result<Arc<Self>> {
         let ticker = Ticker::start();
         let pooled = Engine::new(&config(InstanceAllocationStrategy::Pooling(pool()))).ok();
-        let engines = Self { pooled, on_demand: OnceLock::new(), ticker };
+        let engines = Self { pooled, on_demand: OnceLock::new(), linkers: Linkers::default(), ticker };
         match &engines.pooled {
             Some(engine) => engines.ticker.add(engine),
             None => drop(engines.on_demand()?),

@@ -25,7 +25,10 @@ use std::{
     collections::{HashMap, HashSet},
     ffi::OsString,
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// A component's bytes, or where they are.
@@ -116,7 +119,7 @@ pub struct PluginHost {
 }
 
 impl PluginHost {
-    /// Loads all plugins, each on a thread of its own; the first error, in the order of the plugins, ends it.
+    /// Loads all plugins, on as many threads as there are cores; the first error, in the order of the plugins, ends it.
     ///
     /// Blocks: about 2 ms for three plugins whose code is kept, 0.2 s for each 150 kB that has to be compiled. Needs no async runtime and may be
     /// called within one.
@@ -251,22 +254,30 @@ fn load_all(
     sources: Vec<PluginSource>,
     folders: Vec<Folders>,
 ) -> Result<Vec<(Plugin, Definitions)>, LoadError> {
+    let names: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
+    let jobs: Vec<_> = sources.into_iter().zip(folders).map(|job| Mutex::new(Some(job))).collect();
+    let loaded: Vec<OnceLock<_>> = jobs.iter().map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&at| at < jobs.len()) {
+            let job = jobs[at].lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some((source, folders)) = job {
+                let _ = loaded[at].set(loader.load(source, folders));
+            }
+        }
+    };
+    // As many threads as there are cores: more only cost their stacks and heaps.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
     std::thread::scope(|scope| {
-        let threads: Vec<_> = sources
-            .into_iter()
-            .zip(folders)
-            .map(|(source, folders)| {
-                let plugin = source.name.clone();
-                (plugin, scope.spawn(move || loader.load(source, folders)))
-            })
-            .collect();
-        let joined = threads.into_iter().map(|(plugin, thread)| match thread.join() {
-            Ok(loaded) => loaded,
-            Err(_) => Err(LoadError::Loader { plugin }),
-        });
-        // All are joined, so that the first error does not depend on who was faster.
-        joined.collect::<Vec<_>>().into_iter().collect()
-    })
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for thread in threads {
+            // One that panicked left its plugin without a result, which is told below.
+            let _ = thread.join();
+        }
+    });
+    // All have ended, so that the first error does not depend on who was faster.
+    let results = loaded.into_iter().zip(names);
+    results.map(|(loaded, plugin)| loaded.into_inner().unwrap_or(Err(LoadError::Loader { plugin }))).collect()
 }
 
 /// Tools' names, in the form in which two must differ.

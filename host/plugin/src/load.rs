@@ -51,7 +51,7 @@ impl Loader<'_> {
             .component(plugin, &digest, &bytes)
             .map_err(|error| LoadError::Compile { plugin: plugin.to_owned(), source: error.into_boxed_dyn_error() })?;
         let asks = check_type(plugin, &engine, &component, &source.grants)?;
-        let code = Code::new(&engine, is_pooled, component, &source.grants)
+        let code = Code::new(&self.caller.engines, &engine, is_pooled, component, &source.grants)
             .map_err(|error| LoadError::Link { plugin: plugin.to_owned(), source: error.into_boxed_dyn_error() })?;
         let process = ProcessAuthority::new(
             &source.grants,

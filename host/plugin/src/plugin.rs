@@ -102,8 +102,13 @@ pub(crate) struct Linked {
 
 impl Linked {
     /// Checks all of the component's imports against what is linked; runs nothing.
-    pub fn new(engine: &Engine, component: &Component, grants: &[Capability]) -> wasmtime::Result<Self> {
-        let pre: InstancePre<Instance> = crate::imports::linker(engine, grants)?.instantiate_pre(component)?;
+    pub fn new(
+        engines: &Engines,
+        engine: &Engine,
+        component: &Component,
+        grants: &[Capability],
+    ) -> wasmtime::Result<Self> {
+        let pre: InstancePre<Instance> = engines.linkers.linker(engine, grants)?.instantiate_pre(component)?;
         let exports = |name: &str| crate::load::has_export(engine, component, name);
         Ok(Self {
             engine: engine.clone(),
@@ -116,12 +121,13 @@ impl Linked {
 
 impl Code {
     pub fn new(
+        engines: &Engines,
         engine: &Engine,
         is_pooled: bool,
         component: Component,
         grants: &[Capability],
     ) -> wasmtime::Result<Self> {
-        let first = Linked::new(engine, &component, grants)?;
+        let first = Linked::new(engines, engine, &component, grants)?;
         Ok(Self { first, is_pooled, component, spare: OnceLock::new() })
     }
 
@@ -135,7 +141,7 @@ impl Code {
         }
         let engine = engines.on_demand()?;
         let component = crate::cache::in_memory(engine, &self.component.serialize()?)?;
-        let linked = Linked::new(engine, &component, grants)?;
+        let linked = Linked::new(engines, engine, &component, grants)?;
         Ok(Some(self.spare.get_or_init(|| linked)))
     }
 }

@@ -28,7 +28,8 @@ pub(crate) async fn call(
     call: &CanonicalCall,
     scope: CallScope,
 ) -> Result<ToolOutput, Ended> {
-    let call: ToolCall = convert::tool_call(call);
+    // Shared, not copied: a call may be a megabyte.
+    let call: Arc<ToolCall> = Arc::new(convert::tool_call(call));
     let bytes = convert::call_bytes(&call);
     let work: Work<Result<tool_types::ToolOutput, Error>> = Arc::new(move |linked, store| {
         let call = call.clone();
