@@ -9,11 +9,13 @@
 
 #![allow(clippy::print_stdout, reason = "a benchmark's words go to standard output")]
 
+mod faults;
 mod figures;
 mod gate;
 mod machine;
 mod memory;
 mod start;
+mod tools;
 
 use std::{fmt::Write, path::PathBuf, process::ExitCode};
 
@@ -40,7 +42,14 @@ fn main() -> ExitCode {
         }
     };
     let mut report = machine::heading(&plan);
-    for section in [start::measure(&plan), gate::measure(&plan), memory::measure(&plan), start::measure_demo(&plan)] {
+    for section in [
+        start::measure(&plan),
+        gate::measure(&plan),
+        tools::measure(&plan),
+        faults::measure(&plan),
+        memory::measure(&plan),
+        start::measure_demo(&plan),
+    ] {
         report.push_str(&section);
     }
     let _ = writeln!(

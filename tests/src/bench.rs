@@ -6,11 +6,15 @@ use pith_core::{
     AskedQuestion, CallScope, CanonicalCall, Clock, Decision, Dispatched, Dispatcher, Outbox, Person, Progress,
     RunFacts, Session, Spool, Store, StoreError,
 };
-use pith_plugin::{HostConfig, Limits, NoLog, Places, PluginCode, PluginHost, PluginSource};
+use pith_plugin::{HostConfig, Limits, LoadError, NoLog, Places, PluginCode, PluginHost, PluginSource};
 use pith_protocol::{CallOrigin, Caller, SessionId, ThinkingLevel, ToolCall};
 use pith_runtime::SystemClock;
 use serde_json::{Value, json};
-use std::{borrow::Cow, path::Path, sync::Arc};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +25,8 @@ pub struct Bench {
     /// The path of every call.
     pub dispatcher: Dispatcher,
     session: Session,
-    _work: TempDir,
+    clock: Arc<dyn Clock>,
+    work: Arc<TempDir>,
 }
 
 /// The shipped plugins with their grants.
@@ -60,12 +65,48 @@ impl Bench {
     /// # Panics
     /// Where one does not load.
     pub fn new(plugins: Vec<PluginSource>) -> Self {
-        let work = tempfile::tempdir().expect("a folder");
-        let host = Arc::new(load(work.path(), plugins));
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let session = Session::create(SessionId::from("bench"), work.path(), Box::new(Nowhere), clock.clone());
-        let dispatcher = Dispatcher::new(host.clone(), host.clone(), Arc::new(Nobody), Arc::new(Nowhere), clock);
-        Self { host, dispatcher, session, _work: work }
+        let cache = target_folder().join("tmp/pith-cache/pith/compiled");
+        Self::load(plugins, &cache).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same with the compiled code in this folder, for plugins that may not load.
+    ///
+    /// # Errors
+    /// The first plugin that does not load.
+    pub fn load(plugins: Vec<PluginSource>, cache: &Path) -> Result<Self, LoadError> {
+        let work = Arc::new(tempfile::tempdir().expect("a folder"));
+        let host = Arc::new(load(work.path(), cache, plugins)?);
+        Ok(Self::of(host, Arc::new(SystemClock), work, "bench"))
+    }
+
+    fn of(host: Arc<PluginHost>, clock: Arc<dyn Clock>, work: Arc<TempDir>, session: &str) -> Self {
+        let workspace = work.path().join("work").canonicalize().expect("it was made at load");
+        let session = Session::create(SessionId::from(session), &workspace, Box::new(Nowhere), clock.clone());
+        let dispatcher =
+            Dispatcher::new(host.clone(), host.clone(), Arc::new(Nobody), Arc::new(Nowhere), clock.clone());
+        Self { host, dispatcher, session, clock, work }
+    }
+
+    /// Another session with the same plugins and folders.
+    #[must_use]
+    pub fn beside(&self, session: &str) -> Self {
+        Self::of(self.host.clone(), self.clock.clone(), self.work.clone(), session)
+    }
+
+    /// Where programs' long outputs go.
+    ///
+    /// # Panics
+    /// Where it is gone.
+    pub fn spool(&self) -> PathBuf {
+        self.work.path().join("spool").canonicalize().expect("it is there")
+    }
+
+    /// The workspace.
+    ///
+    /// # Panics
+    /// Where it is gone.
+    pub fn work(&self) -> PathBuf {
+        self.work.path().join("work").canonicalize().expect("it is there")
     }
 
     /// A call by the model, the whole way.
@@ -117,15 +158,16 @@ impl Bench {
     }
 }
 
-fn load(work: &Path, plugins: Vec<PluginSource>) -> PluginHost {
+fn load(work: &Path, cache: &Path, plugins: Vec<PluginSource>) -> Result<PluginHost, LoadError> {
     let folder = |name: &str| {
         let path = work.join(name);
         std::fs::create_dir_all(&path).expect("a folder");
         path.canonicalize().expect("just made")
     };
     let spool = pith_os::SpoolDir::new(folder("spool")).expect("a folder");
-    let loaded = PluginHost::load(HostConfig {
-        cache_dir: target_folder().join("tmp/pith-cache/pith/compiled"),
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    PluginHost::load(HostConfig {
+        cache_dir: cache.to_owned(),
         places: Places {
             workspace: folder("work"),
             spool: spool.path().to_owned(),
@@ -137,11 +179,10 @@ fn load(work: &Path, plugins: Vec<PluginSource>) -> PluginHost {
         spool,
         sandbox: pith_os::Sandbox::off(),
         plugins,
-        environment: Vec::new(),
+        environment: vec![("PATH".into(), path)],
         reserved_tools: Vec::new(),
         log: Arc::new(NoLog),
-    });
-    loaded.unwrap_or_else(|error| panic!("{error}"))
+    })
 }
 
 /// Keeps nothing.
