@@ -82,9 +82,30 @@ pub struct RunArgs {
     /// Grant a capability to a plugin (repeatable), such as mine:files=workspace:rw, mine:process=git, mine:tool-filter
     #[arg(long = "grant", value_name = "NAME:CAPABILITY[=BOUND]")]
     pub grants: Vec<String>,
+    /// How far programs are held that tools run: guard, or off, which lets them do whatever you may
+    #[arg(long, value_name = "LEVEL", value_parser = ["guard", "off"])]
+    pub sandbox: Option<String>,
+    /// For tests: `no-bubblewrap`, `landlock=ABI`: what this machine has and shall not be used
+    #[arg(long, value_name = "WHAT", hide = true, value_parser = mask)]
+    pub sandbox_mask: Vec<SandboxMask>,
     /// Load no plugins at all: prompt, model, text
     #[arg(long, conflicts_with_all = ["plugins", "grants"])]
     pub no_plugins: bool,
+}
+
+/// Something of the machine that the sandbox is made without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SandboxMask {
+    NoBubblewrap,
+    Landlock(u32),
+}
+
+fn mask(text: &str) -> Result<SandboxMask, String> {
+    match text.split_once('=') {
+        None if text == "no-bubblewrap" => Ok(SandboxMask::NoBubblewrap),
+        Some(("landlock", abi)) => abi.parse().map(SandboxMask::Landlock).map_err(|error| error.to_string()),
+        _ => Err("no-bubblewrap or landlock=ABI".to_owned()),
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

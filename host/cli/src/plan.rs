@@ -1,7 +1,7 @@
 //! From arguments to a run: what they ask for, checked and put into the library's options.
 
 use crate::{
-    args::{Cli, Mode, RunArgs},
+    args::{Cli, Mode, RunArgs, SandboxMask},
     failure::{Failure, REFUSED},
     harmless::harmless_line,
     json::JsonFace,
@@ -10,7 +10,7 @@ use crate::{
 };
 use clap::CommandFactory;
 use pith_protocol::Content;
-use pith_runtime::{Environment, Options, Progress, SessionChoice, ShippedPlugin};
+use pith_runtime::{Environment, Options, Progress, SandboxLevel, SessionChoice, ShippedPlugin};
 use std::{
     io::{IsTerminal, Read, Write},
     path::PathBuf,
@@ -107,6 +107,13 @@ fn options(args: &RunArgs) -> Result<Options, Failure> {
     options.plugins = args.plugins.clone();
     options.grants = args.grants.clone();
     options.load_plugins = !args.no_plugins;
+    options.sandbox = args.sandbox.as_deref().and_then(SandboxLevel::named);
+    for mask in &args.sandbox_mask {
+        match mask {
+            SandboxMask::NoBubblewrap => options.sandbox_mask.bubblewrap = false,
+            SandboxMask::Landlock(abi) => options.sandbox_mask.landlock_abi = *abi,
+        }
+    }
     options.progress = progress();
     options.face = match args.mode {
         Mode::Text => "print",

@@ -6,12 +6,16 @@ use crate::{
     notice::one_line,
     places::Places,
     plugins::{Origin, Planned},
+    sandbox,
     scratch::{self, OwnFolders, Scratch},
     settings::Settings,
 };
 use futures::future::BoxFuture;
-use pith_core::{CallOutcome, CallScope, CanonicalCall, Fault, Filtered, Hooks, Judgement, OfferedTool, Spool, Tools};
+use pith_core::{
+    CallOutcome, CallScope, CanonicalCall, Fault, Filtered, Hooks, Judgement, OfferedTool, Outbox, Spool, Tools,
+};
 use pith_law::Capability;
+use pith_os::{SandboxLevel, SandboxMachine};
 use pith_plugin::{
     HostConfig, Limits, LoadError, LogLevel, LogLine, LogSink, Notice, PluginCode, PluginHost, PluginSource, limits,
 };
@@ -90,6 +94,11 @@ pub(crate) struct House<'a> {
     pub is_kept: bool,
     /// Who is told what takes long.
     pub progress: Option<Progress>,
+    /// How far programs are held, and what of the machine may be used for it.
+    pub sandbox: SandboxLevel,
+    pub sandbox_mask: SandboxMachine,
+    /// Where is said what holds them.
+    pub outbox: Outbox,
 }
 
 impl House<'_> {
@@ -107,8 +116,9 @@ impl House<'_> {
         }
         let own = scratch::make(self.places, &std::env::temp_dir(), self.session, self.is_kept, &planned)
             .map_err(|(path, source)| GuestsError::Folder { path, source })?;
-        let OwnFolders { scratch, mut notices, outputs, spool, plugin_data, temp } = own;
+        let OwnFolders { mut scratch, mut notices, outputs, spool, plugin_data, temp } = own;
         let names: Vec<String> = planned.iter().map(|plugin| plugin.name.clone()).collect();
+        let sandbox = sandbox::of_session(self, &planned, &mut scratch, &mut notices);
         let host = PluginHost::load(HostConfig {
             cache_dir: self.places.compiled(),
             places: pith_plugin::Places {
@@ -120,6 +130,7 @@ impl House<'_> {
                 reserved: self.places.reserved(),
             },
             spool: outputs,
+            sandbox,
             plugins: planned.into_iter().map(|plugin| self.source(plugin)).collect(),
             environment: self.environment.for_children(),
             // Shipped plugins stand first, so that their tools have their names before any other's.

@@ -44,6 +44,7 @@ mod pith;
 mod places;
 mod plugins;
 mod prompt;
+mod sandbox;
 mod scratch;
 mod sessions;
 mod settings;
@@ -66,6 +67,7 @@ pub use pith_core::{
     AskedQuestion, CanonicalCall, Decision, FailureKind, Inbox, ModelCard, ModelFailure, Person, RetryLaw, RunEnd,
     Session, SessionError, UserCall, UserCallEnd, UserCallError,
 };
+pub use pith_os::{SandboxLevel, SandboxMachine};
 pub use pith_plugin::LoadError;
 pub use places::{NoHome, Places, WorkspaceError};
 pub use plugins::{PluginsError, ShippedPlugin};

@@ -10,7 +10,9 @@ use pith_core::Spool;
 use pith_law::{Capability, Folder, FolderRefusal, check_folder};
 use pith_os::SpoolDir;
 use std::{
+    fs::Permissions,
     io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -25,6 +27,17 @@ pub(crate) struct Scratch {
     temps: Vec<TempDir>,
     /// The spool folder of a session that outlives the process.
     spool: Option<PathBuf>,
+}
+
+impl Scratch {
+    /// The folder that is `/tmp` for the session's programs, as anybody's `/tmp` is; on the disk for this user alone. None where it cannot be
+    /// made: then each program has an empty one.
+    pub fn programs_temp(&mut self, temp: &Path, reserved: &[PathBuf]) -> Option<PathBuf> {
+        let folder = temporary(self, temp, reserved).ok()?.join("tmp");
+        std::fs::create_dir(&folder).ok()?;
+        std::fs::set_permissions(&folder, Permissions::from_mode(0o1777)).ok()?;
+        Some(folder)
+    }
 }
 
 impl Drop for Scratch {

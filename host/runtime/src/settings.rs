@@ -1,7 +1,7 @@
 //! `settings.toml`: few keys, each with a class, each checked before anything starts.
 
 use pith_core::RetryLaw;
-use pith_os::{OpenError, Root};
+use pith_os::{OpenError, Root, SandboxLevel};
 use pith_protocol::{ModelRef, ThinkingLevel};
 use serde_json::{Map, Value};
 use std::{
@@ -43,13 +43,14 @@ const fn key(name: &'static str, class: KeyClass, takes: &'static str) -> Settin
 }
 
 /// All keys. A key that is not here does not exist.
-pub const SETTING_KEYS: [SettingKey; 7] = [
+pub const SETTING_KEYS: [SettingKey; 8] = [
     key("model", KeyClass::Taste, "\"PROVIDER/ID\""),
     key("thinking", KeyClass::Taste, "\"off\", \"minimal\", \"low\", \"medium\", \"high\", \"xhigh\" or \"max\""),
     key("retry.attempts", KeyClass::Taste, "a number from 0 to 20"),
     key("retry.base_ms", KeyClass::Taste, "a number from 0 to 3600000"),
     key("retry.longest_ms", KeyClass::Taste, "a number from 0 to 3600000"),
     key("session.sync", KeyClass::Taste, "true or false"),
+    key("sandbox", KeyClass::Authority, "\"guard\" or \"off\""),
     key("plugins.NAME", KeyClass::Authority, "a table, which the plugin reads"),
 ];
 
@@ -64,6 +65,8 @@ pub struct Settings {
     pub retry: RetryLaw,
     /// Whether a run's end waits until the session is on the disk. Default: yes.
     pub sync_sessions: bool,
+    /// How far programs are held where nothing else says.
+    pub sandbox: Option<SandboxLevel>,
     /// What plugins read, by plugin.
     pub plugins: BTreeMap<String, Value>,
 }
@@ -71,7 +74,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let (model, thinking, retry) = (None, None, RetryLaw::default());
-        Self { model, thinking, retry, sync_sessions: true, plugins: BTreeMap::new() }
+        Self { model, thinking, retry, sync_sessions: true, sandbox: None, plugins: BTreeMap::new() }
     }
 }
 
@@ -191,6 +194,10 @@ impl Settings {
                 let level = value.as_str().and_then(level);
                 self.thinking = Some(level.ok_or_else(|| unfit(&key, at))?);
             }
+            ("", "sandbox") => {
+                let level = value.as_str().and_then(SandboxLevel::named);
+                self.sandbox = Some(level.ok_or_else(|| unfit(&key, at))?);
+            }
             ("retry", "attempts") => {
                 let attempts = number(value, RETRY_ATTEMPTS).and_then(|number| u32::try_from(number).ok());
                 self.retry.attempts = attempts.ok_or_else(|| unfit(&key, at))?;
@@ -272,7 +279,7 @@ mod tests {
     #[test]
     fn every_key_is_read() {
         let settings = parse(
-            "model = \"openai/org/m\"\nthinking = \"high\"\n[retry]\nattempts = 5\nbase_ms = 0x10\nlongest_ms = 1_000\n\
+            "model = \"openai/org/m\"\nthinking = \"high\"\nsandbox = \"off\"\n[retry]\nattempts = 5\nbase_ms = 0x10\nlongest_ms = 1_000\n\
              [session]\nsync = false\n[plugins.shell]\npath = \"/bin/sh\"\nlist = [1, 2.5, true]\ninner.day = 2026-11-30\n",
         )
         .unwrap();
@@ -281,6 +288,7 @@ mod tests {
         assert_eq!(settings.retry.attempts, 5);
         assert_eq!((settings.retry.base.as_millis(), settings.retry.longest.as_millis()), (16, 1000));
         assert!(!settings.sync_sessions);
+        assert_eq!(settings.sandbox, Some(SandboxLevel::Off));
         let shell = serde_json::json!({"path": "/bin/sh", "list": [1, 2.5, true], "inner": {"day": "2026-11-30"}});
         assert_eq!(settings.plugins.get("shell"), Some(&shell));
         assert!(parse("").unwrap().sync_sessions);
@@ -295,6 +303,8 @@ mod tests {
             ("[tools]\na = 1", "line 1: there is no setting tools"),
             ("model = \"gpt\"", "line 1: model takes \"PROVIDER/ID\""),
             ("model = 1", "line 1: model takes"),
+            ("sandbox = \"none\"", "line 1: sandbox takes \"guard\" or \"off\""),
+            ("sandbox = false", "line 1: sandbox takes"),
             ("thinking = \"hard\"", "line 1: thinking takes \"off\", \"minimal\""),
             ("[retry]\n\nattempts = -1", "line 3: retry.attempts takes a number from 0 to 20"),
             ("[retry]\nattempts = 21", "line 2: retry.attempts takes"),

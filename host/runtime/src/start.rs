@@ -17,6 +17,7 @@ use crate::{
 };
 use pith_core::{Agent, Clock, Dispatcher, Mailbox, Outbox, Person};
 use pith_llm::Client;
+use pith_os::{SandboxLevel, SandboxMachine};
 use pith_protocol::{ModelRef, ThinkingLevel};
 use std::{
     io,
@@ -51,6 +52,10 @@ pub struct Options {
     pub face: String,
     /// Who answers gates' questions. Default: nobody, so what they ask about is denied.
     pub person: Option<Arc<dyn Person>>,
+    /// How far programs that plugins run are held, before the settings' level. Default: `guard`.
+    pub sandbox: Option<SandboxLevel>,
+    /// What of the machine may be used to hold them; for trying what happens on lesser machines. Default: all of it.
+    pub sandbox_mask: SandboxMachine,
     /// The system prompt's first section, instead of Pith's own.
     pub preamble: Option<String>,
     /// Told what the start is busy with, where that takes over a second. Default: nobody.
@@ -81,6 +86,8 @@ impl Options {
             load_plugins: true,
             face: "library".to_owned(),
             person: None,
+            sandbox: None,
+            sandbox_mask: SandboxMachine::UNMASKED,
             preamble: None,
             progress: None,
         }
@@ -173,6 +180,7 @@ pub async fn start(options: Options) -> Result<Pith, StartError> {
     let loading = {
         let (options, settings, workspace) = (options.clone(), settings.clone(), workspace.clone());
         let (session, is_kept) = (opened.session.id().clone(), opened.file.is_some());
+        let outbox = outbox.clone();
         tokio::task::spawn_blocking(move || {
             let house = House {
                 places: &options.places,
@@ -182,6 +190,9 @@ pub async fn start(options: Options) -> Result<Pith, StartError> {
                 session: session.as_str(),
                 is_kept,
                 progress: options.progress.clone(),
+                sandbox: options.sandbox.or(settings.sandbox).unwrap_or_default(),
+                sandbox_mask: options.sandbox_mask,
+                outbox,
             };
             house.load(planned)
         })
