@@ -73,8 +73,9 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        self.group.kill();
+        // In this order: once killed, the task would say what it died of.
         self.shared.end(&Ended::WithSession);
+        self.group.kill();
         // The child, dropped with its task, reaps the program.
         self.task.abort();
     }
