@@ -2,7 +2,7 @@
 
 use pith_os::{Background, Child, Chunk, Command, ProcessError, SpoolDir, Whole, find_program};
 use pith_plugin_shell::{
-    follow::{Exit, Piece, Program, Timeout, follow},
+    follow::{Exit, Piece, Program, follow},
     tool::BashInput,
 };
 use pith_sdk::{Error, Output};

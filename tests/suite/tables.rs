@@ -50,10 +50,20 @@ fn through_the_host(tool: &str) {
     });
 }
 
+/// The plugin's code, linked into this program.
+#[track_caller]
+fn natively(tool: &str) {
+    let rows = Table::load(tool).rows.into_iter().filter(|row| row.host_only.is_none());
+    check(tool, rows, |home, arguments| pith_tests::native::call(tool, &home.work(), arguments));
+}
+
 macro_rules! tables {
     ($($tool:ident),+) => {
         mod host {
             $(#[test] fn $tool() { super::through_the_host(stringify!($tool)); })+
+        }
+        mod native {
+            $(#[test] fn $tool() { super::natively(stringify!($tool)); })+
         }
     };
 }
