@@ -5,10 +5,11 @@ use crate::{
     log::FileLog,
     notice::one_line,
     places::Places,
-    plugins::{Origin, Planned},
+    plugins::{Origin, Planned, Written, useless},
     sandbox,
     scratch::{self, OwnFolders, Scratch},
     settings::Settings,
+    usage::Recorder,
 };
 use futures::future::BoxFuture;
 use pith_core::{
@@ -40,6 +41,8 @@ pub(crate) struct Guests {
     /// For people.
     pub notices: Vec<String>,
     pub scratch: Scratch,
+    /// None without plugins.
+    pub usage: Option<Recorder>,
 }
 
 /// Guests that do not start.
@@ -50,6 +53,17 @@ pub enum GuestsError {
     /// would say them again as they are.
     #[error("{}", whole(.0))]
     Load(LoadError),
+    /// A grant of what its plugin does not ask for: it is a mistake, of the name or of what the plugin needs.
+    #[error("--grant {text} is of no use: plugin {plugin} asks for {list}",
+        list = if asks.is_empty() { "nothing".to_owned() } else { asks.join(", ") })]
+    UselessGrant {
+        /// As written.
+        text: String,
+        /// The plugin.
+        plugin: String,
+        /// What its type asks for.
+        asks: Vec<String>,
+    },
     /// No folder at all can be made: neither in Pith's places, nor a temporary one, nor one in memory.
     #[error("no folder for plugins can be made, the last try was at {path}: {source}", path = path.display())]
     Folder {
@@ -112,12 +126,14 @@ impl House<'_> {
                 spool,
                 notices: Vec::new(),
                 scratch,
+                usage: None,
             });
         }
         let own = scratch::make(self.places, &std::env::temp_dir(), self.session, self.is_kept, &planned)
             .map_err(|(path, source)| GuestsError::Folder { path, source })?;
         let OwnFolders { mut scratch, mut notices, outputs, spool, plugin_data, temp } = own;
         let names: Vec<String> = planned.iter().map(|plugin| plugin.name.clone()).collect();
+        let written: Vec<Written> = planned.iter().map(|plugin| plugin.written.clone()).collect();
         let sandbox = sandbox::of_session(self, &planned, &mut scratch, &mut notices);
         let host = PluginHost::load(HostConfig {
             cache_dir: self.places.compiled(),
@@ -137,9 +153,17 @@ impl House<'_> {
             reserved_tools: Vec::new(),
             log: Arc::new(Log { file: FileLog::new(self.places.log_file()), progress: self.progress.clone() }),
         })?;
+        for (written, loaded) in written.iter().zip(host.plugins()) {
+            if let Some(text) = useless(written, &loaded.asks).next() {
+                let asks = loaded.asks.iter().map(ToString::to_string).collect();
+                return Err(GuestsError::UselessGrant { text: text.to_owned(), plugin: loaded.name, asks });
+            }
+        }
         notices.extend(host.notices().iter().map(|notice| told(notice, &names)));
         let host = Arc::new(host);
-        Ok(Guests { tools: host.clone(), hooks: host, spool, notices, scratch })
+        let file = self.is_kept.then(|| self.places.plugin_use_file());
+        let usage = Some(Recorder::new(host.clone(), file));
+        Ok(Guests { tools: host.clone(), hooks: host, spool, notices, scratch, usage })
     }
 
     fn source(&self, plugin: Planned) -> PluginSource {

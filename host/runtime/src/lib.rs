@@ -52,6 +52,7 @@ mod spool;
 mod start;
 mod store;
 mod sweep;
+mod usage;
 
 pub use clock::SystemClock;
 pub use environment::{BASE_URL_VARIABLES, CREDENTIAL_VARIABLES, CredentialVariable, Environment, MODEL_VARIABLE};
@@ -68,7 +69,7 @@ pub use pith_core::{
     Session, SessionError, UserCall, UserCallEnd, UserCallError,
 };
 pub use pith_os::{SandboxLevel, SandboxMachine};
-pub use pith_plugin::LoadError;
+pub use pith_plugin::{FunctionUse, LoadError, PluginUse, WallTimes};
 pub use places::{NoHome, Places, WorkspaceError};
 pub use plugins::{PluginsError, ShippedPlugin};
 pub use prompt::{CONTEXT_FILE_LIMIT_BYTES, CONTEXT_LIMIT_BYTES, TOOLS_SECTION_LIMIT_BYTES};
@@ -77,3 +78,4 @@ pub use settings::{KeyClass, SETTING_KEYS, SETTINGS_LIMIT_BYTES, SettingKey, Set
 pub use start::{Options, StartError, start};
 pub use store::{FOREIGN_FILE_LIMIT_BYTES, LoadError as SessionFileError, SESSION_FILE_LIMIT_BYTES};
 pub use sweep::{SPOOL_KEPT, SPOOLS_REMOVED_A_START};
+pub use usage::{PLUGINS_REMEMBERED, RecordedUse, USE_FILE_FOLDED_BYTES, USE_FILE_LIMIT_BYTES, recorded_plugin_use};

@@ -4,12 +4,14 @@ use crate::{
     prompt::{self, ProjectContext},
     scratch::Scratch,
     sweep::Sweep,
+    usage::Recorder,
 };
 use futures::future::BoxFuture;
 use pith_core::{
     Agent, AskedQuestion, CanonicalCall, Decision, Inbox, MailboxFull, ModelCard, Person, RunEnd, Session,
     SessionError, UserCall, UserCallEnd, UserCallError,
 };
+use pith_plugin::PluginUse;
 use pith_protocol::{Command, Content};
 use std::{
     path::PathBuf,
@@ -21,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 pub struct Pith {
     pub(crate) agent: Agent,
     pub(crate) file: Option<PathBuf>,
+    /// What its plugins use; none without plugins.
+    pub(crate) usage: Option<Recorder>,
     /// Goes with the session.
     pub(crate) _scratch: Scratch,
     /// Ends with the session.
@@ -78,6 +82,11 @@ impl Pith {
     /// words in them are foreign text: not for a terminal as they are.
     pub fn notices(&self) -> &[String] {
         &self.notices
+    }
+
+    /// What the plugins of this session used since its start, in the order in which they are asked.
+    pub fn plugin_use(&self) -> Vec<PluginUse> {
+        self.usage.as_ref().map(Recorder::so_far).unwrap_or_default()
     }
 
     /// The model that is asked.
@@ -177,6 +186,9 @@ struct Running<'a> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         *self.of.lock() = None;
+        if let Some(usage) = &self.of.usage {
+            usage.record();
+        }
         // Where the future was dropped: whatever still holds a child of the token ends.
         self.cancel.cancel();
     }

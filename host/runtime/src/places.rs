@@ -126,6 +126,11 @@ impl Places {
         self.state.join("plugin-data")
     }
 
+    /// What plugins used.
+    pub fn plugin_use_file(&self) -> PathBuf {
+        self.state.join(crate::usage::FILE)
+    }
+
     /// The log.
     pub fn log_file(&self) -> PathBuf {
         self.state.join("log").join("pith.log")

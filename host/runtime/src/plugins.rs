@@ -1,6 +1,6 @@
 //! Which plugins are loaded, with which grants: the shipped ones as their data says, the user's as the user says.
 
-use pith_law::{Capability, CapabilityError, GrantError, fold_plugin_name, parse_grant};
+use pith_law::{Capability, CapabilityError, GrantError, ProcessBound, Request, fold_plugin_name, parse_grant};
 use std::path::PathBuf;
 
 /// What naming a file on the command line grants.
@@ -98,6 +98,22 @@ pub(crate) struct Planned {
     pub publisher: String,
     pub origin: Origin,
     pub grants: Vec<Capability>,
+    /// Those among them that the user wrote.
+    pub written: Written,
+}
+
+/// Grants that the user wrote: as written, and read.
+pub(crate) type Written = Vec<(String, Capability)>;
+
+/// The grants of what a plugin that asks for this has no use for, as written.
+pub(crate) fn useless<'w>(written: &'w Written, asks: &'w [Request]) -> impl Iterator<Item = &'w str> {
+    let is_of_use = |grant: &Capability| {
+        // A variable is set for programs.
+        let by_program =
+            matches!(grant, Capability::Process(ProcessBound::Variable(_))) && asks.contains(&Request::Process);
+        by_program || asks.iter().any(|request| request.is_served_by(grant))
+    };
+    written.iter().filter(move |(_, grant)| !is_of_use(grant)).map(|(text, _)| text.as_str())
 }
 
 /// The plugins to load, shipped ones first, in their order; each grant at its plugin.
@@ -115,6 +131,7 @@ pub(crate) fn plan(
             publisher: SHIPPED_PUBLISHER.to_owned(),
             origin: Origin::Shipped(plugin.component),
             grants,
+            written: Vec::new(),
         });
     }
     for path in files {
@@ -129,13 +146,17 @@ pub(crate) fn plan(
             publisher: format!("local:{}", real.display()),
             grants: NAMED_FILE_GRANTS.iter().filter_map(|text| text.parse().ok()).collect(),
             origin: Origin::File(real),
+            written: Vec::new(),
             name,
         });
     }
     for text in grants {
         let grant = parse_grant(text).map_err(|source| PluginsError::Grant { text: text.clone(), source })?;
         match planned.iter_mut().find(|plugin| plugin.name == grant.plugin) {
-            Some(plugin) => plugin.grants.push(grant.capability),
+            Some(plugin) => {
+                plugin.written.push((text.clone(), grant.capability.clone()));
+                plugin.grants.push(grant.capability);
+            }
             None => {
                 let loaded = planned.iter().map(|plugin| plugin.name.clone()).collect();
                 return Err(PluginsError::UnknownPlugin { text: text.clone(), plugin: grant.plugin, loaded });
@@ -176,6 +197,28 @@ mod tests {
         let real = file.canonicalize().unwrap();
         assert_eq!(planned[3].publisher, format!("local:{}", real.display()));
         assert_eq!(planned[0].publisher, "pith");
+    }
+
+    #[test]
+    fn a_grant_of_what_a_plugin_does_not_ask_for_is_useless() {
+        let grants = [
+            "files:process=git",
+            "files:process=env:CC",
+            "files:files=workspace:r",
+            "files:tool-filter",
+            "files:dialog",
+        ];
+        let planned = plan(&SHIPPED, &[], &grants.map(str::to_owned)).unwrap();
+        let useless =
+            |asks: &[Request]| super::useless(&planned[0].written, asks).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(useless(&[]), grants);
+        assert_eq!(useless(&[Request::Process, Request::Files]), grants[3..]);
+        assert_eq!(
+            useless(&[Request::Export(pith_law::Export::ToolFilter)]),
+            ["files:process=git", "files:process=env:CC", "files:files=workspace:r", "files:dialog"]
+        );
+        // What comes with a plugin's file is the user's word for none of it.
+        assert_eq!(super::useless(&planned[1].written, &[]).count(), 0);
     }
 
     #[test]

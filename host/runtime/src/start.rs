@@ -223,6 +223,7 @@ pub async fn start(options: Options) -> Result<Pith, StartError> {
     Ok(Pith {
         agent,
         file: opened.file,
+        usage: guests.usage,
         _scratch: guests.scratch,
         // Only now, when this session's own spool is held.
         _sweep: Sweep::begin(options.places.spools()),

@@ -46,8 +46,8 @@ impl Home {
     }
 }
 
-/// A component that imports and exports nothing.
-const BARE: &[u8] = b"\0asm\x0d\0\x01\0";
+/// A component that exports nothing, and imports what folders come by: an instance with nothing in it.
+const BARE: &[u8] = b"\0asm\x0d\0\x01\0\x07\x03\x01\x42\0\x0a\x20\x01\0\x1bwasi:filesystem/types@0.2.6\x05\0";
 
 /// Options on a scenario with a plugin that has all of Pith's own folders.
 fn with_bare_plugin(home: &Home, scenario: &str) -> Options {
