@@ -30,6 +30,10 @@ pub enum Behaviour {
     Trap,
     /// Calls itself until the stack ends.
     Recurse,
+    /// A gate traps on inputs of more than so many bytes, and denies all others with these words.
+    TrapAbove(usize, String),
+    /// Asks for table elements until there are none, then traps.
+    Table,
     /// Gives words that claim to be two thousand million bytes long.
     Lie,
 }
@@ -217,6 +221,11 @@ const FIXED: &str = r#"
 (func $loop (loop $again (br $again)))
 (func $recurse (param $n i32) (result i32)
   (i32.add (call $recurse (i32.add (local.get $n) (i32.const 1))) (call $recurse (local.get $n))))
+(table $elements 0 funcref)
+(func $table
+  (loop $again
+    (if (i32.eq (table.grow $elements (ref.null func) (i32.const 1000)) (i32.const -1)) (then unreachable))
+    (br $again)))
 (func $memory
   (loop $again
     (if (i32.eq (memory.grow (i32.const 16)) (i32.const -1)) (then unreachable))
@@ -354,6 +363,18 @@ impl Memory {
                 }
                 self.put(&result.0)
             }
+            Behaviour::TrapAbove(bytes, reason) => {
+                let deny = self.gate_body(&Behaviour::Deny(reason.clone()));
+                return format!(
+                    "(if (i32.gt_u (i32.load offset=20 (local.get $call)) (i32.const {bytes})) (then unreachable)) {deny}"
+                );
+            }
+            Behaviour::Lie => {
+                let mut result = Layout::new(28);
+                result.put(4, &[2]);
+                result.put(8, &pair(DATA, 2_000_000_000));
+                self.put(&result.0)
+            }
             other => return bad(other).to_owned(),
         };
         format!("(return (i32.const {at}))")
@@ -375,6 +396,15 @@ impl Memory {
                 result.put(8, &pair(block, 1));
                 self.put(&result.0)
             }
+            Behaviour::Lie => {
+                let mut block = Layout::new(28);
+                block.put(4, &pair(DATA, 2_000_000_000));
+                let block = self.put(&block.0);
+                let mut result = Layout::new(48);
+                result.put(4, &[1]);
+                result.put(8, &pair(block, 1));
+                self.put(&result.0)
+            }
             other => return bad(other).to_owned(),
         };
         format!("(return (i32.const {at}))")
@@ -385,6 +415,7 @@ fn bad(does: &Behaviour) -> &'static str {
     match does {
         Behaviour::Loop => "(call $loop)",
         Behaviour::Memory => "(call $memory)",
+        Behaviour::Table => "(call $table)",
         Behaviour::Recurse => "(drop (call $recurse (i32.const 0)))",
         _ => "unreachable",
     }
@@ -418,7 +449,8 @@ mod tests {
     #[test]
     fn every_behaviour_makes_a_component() {
         let words = || "words".to_owned();
-        let bad = [Behaviour::Loop, Behaviour::Memory, Behaviour::Trap, Behaviour::Recurse, Behaviour::Lie];
+        let bad =
+            [Behaviour::Table, Behaviour::Loop, Behaviour::Memory, Behaviour::Trap, Behaviour::Recurse, Behaviour::Lie];
         let good =
             [Behaviour::Fine(words()), Behaviour::Echo, Behaviour::Terminate(words()), Behaviour::Refuse(words())];
         let all: Vec<Behaviour> = good.into_iter().chain(bad).collect();
@@ -431,6 +463,7 @@ mod tests {
             Behaviour::Deny(words()),
             Behaviour::DenyInput,
             Behaviour::Ask(words(), Some(words())),
+            Behaviour::TrapAbove(10, words()),
         ]) {
             assert!(Guest::new().gate(gate.clone()).filter(gate).component().starts_with(b"\0asm\x0d\0\x01\0"));
         }

@@ -3,9 +3,15 @@
 
 pub mod author;
 mod bench;
+mod built;
+mod bystander;
 mod guest;
 mod home;
+pub mod native;
+mod native_search;
+mod native_shell;
 mod place;
+mod pty;
 mod run;
 mod server;
 mod table;
@@ -13,9 +19,12 @@ mod tls;
 mod wire;
 
 pub use bench::{Bench, plugin_source, shipped_sources};
+pub use built::hostile_component;
+pub use bystander::{Bystander, Latencies};
 pub use guest::{Behaviour, Guest};
 pub use home::Home;
 pub use place::{case, case_text, cases, pith_binary, repository, target_folder};
+pub use pty::Terminal;
 pub use run::{Run, Running};
 pub use server::{Answer, Request, Server};
 pub use table::{Ground, Row, Seen, Table};
