@@ -128,18 +128,7 @@ fn what_only_the_host_has_is_told() {
     assert!(without.starts_with("pith_sdk::context::cwd is answered by the host, and this test has none"), "{without}");
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().to_owned();
-    let query = scan::Query {
-        roots: Vec::new(),
-        pattern: None,
-        literal: false,
-        ignore_case: false,
-        folders: false,
-        globs: Vec::new(),
-        hidden: false,
-        context_lines: 0,
-        max_results: 1,
-        max_line_bytes: 1,
-    };
+    let query = scan::Query::files("/");
     let host = told(move || {
         let _ = Place::new(folder).stand(|| scan::run(&query));
     });
