@@ -16,6 +16,9 @@ use tokio::runtime::Runtime;
 /// As the host: output beyond it goes to the spool.
 const KEEP_BYTES: usize = pith_plugin::limits::SPAWN_KEEP_BYTES;
 
+/// How long output is gathered, as the host does where there is much of it.
+const GATHERING: Duration = Duration::from_millis(5);
+
 /// One call in this working folder.
 ///
 /// # Panics
@@ -61,7 +64,16 @@ impl Program for Native {
     fn next(&mut self, wait: Duration) -> Result<Option<Piece>, Error> {
         let (child, whole) = self.running.as_mut().expect("it was not left");
         match self.runtime.block_on(child.next(Some(wait))) {
-            Ok(Chunk::Stdout(bytes) | Chunk::Stderr(bytes)) => {
+            Ok(Chunk::Stdout(mut bytes) | Chunk::Stderr(mut bytes)) => {
+                let until = Instant::now() + GATHERING;
+                while bytes.len() < pith_plugin::limits::CHUNK_BYTES {
+                    let left = until.saturating_duration_since(Instant::now());
+                    match self.runtime.block_on(child.next(Some(left))) {
+                        Ok(Chunk::Stdout(more) | Chunk::Stderr(more)) => bytes.extend_from_slice(&more),
+                        // Both are said again.
+                        Ok(Chunk::Exit(_)) | Err(_) => break,
+                    }
+                }
                 whole.append(&bytes);
                 Ok(Some(Piece::Output(bytes)))
             }
