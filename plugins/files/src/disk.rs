@@ -164,7 +164,10 @@ mod tests {
         let link = folder.path().join("hard");
         std::fs::hard_link(&path, &link).unwrap();
         assert_eq!(write(&path, b"short").unwrap(), Written::Over);
+        let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
+        File::open(&path).unwrap().set_modified(long_ago).unwrap();
         assert_eq!(write(&path, b"short").unwrap(), Written::Same);
+        assert_eq!(std::fs::metadata(&path).unwrap().modified().unwrap(), long_ago);
         assert_eq!(std::fs::read(&link).unwrap(), b"short");
     }
 

@@ -5,6 +5,10 @@ use std::ops::Range;
 
 use crate::letters::{fold, is_mark, is_space};
 
+/// The most places at which folding may change the step of the way back: some ten megabytes, for each of two forms. A file
+/// that has more is no text that people edit.
+pub const MAX_PIECES: usize = 2_000_000;
+
 /// A file's text in which `\r\n` is `\n` and, if loose, typographic characters are plain and lines have no trailing white
 /// space. Bytes that are no UTF-8 are a stand-in, a character that nothing searched for has.
 #[derive(Clone, Debug)]
@@ -22,7 +26,7 @@ pub struct Folded<'a> {
 struct Piece {
     at: u32,
     original: u32,
-    /// All of it stands for one character of the original, else byte for byte.
+    /// All of it stands for one part of the original, else byte for byte.
     is_one: bool,
 }
 
@@ -66,6 +70,11 @@ impl<'a> Folded<'a> {
             at += line.len();
         }
         folded.finish(original.len(), true)
+    }
+
+    /// Whether there were more than [`MAX_PIECES`]; then nothing that it says holds.
+    pub fn is_too_much(&self) -> bool {
+        self.pieces.len() > MAX_PIECES
     }
 
     /// The folded text.
@@ -174,7 +183,7 @@ impl Builder {
     /// A piece that begins at `at`, where the one before does not just go on.
     fn piece(&mut self, at: usize, original: usize, is_one: bool) {
         let goes_on = |piece: &Piece| !piece.is_one && piece.original as usize + (at - piece.at as usize) == original;
-        if is_one || !self.pieces.last().is_some_and(goes_on) {
+        if self.pieces.len() <= MAX_PIECES && (is_one || !self.pieces.last().is_some_and(goes_on)) {
             // Larger files are refused long before; saturation keeps the impossible case from wrapping.
             let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
             self.pieces.push(Piece { at: narrow(at), original: narrow(original), is_one });

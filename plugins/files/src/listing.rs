@@ -65,7 +65,8 @@ pub fn list(mut names: Vec<String>, limit: usize, all: bool, unnamed: usize) -> 
         let names = if unnamed == 1 { "1 name that is" } else { &format!("{unnamed} names that are") };
         notices.push(format!("{names} not UTF-8 left out; only bash can reach such files."));
     }
-    let text = if notices.is_empty() { joined } else { format!("{}\n\n[{}]", shown.text, notices.join(" ")) };
+    let gap = if shown.text.is_empty() { "" } else { "\n\n" };
+    let text = if notices.is_empty() { joined } else { format!("{}{gap}[{}]", shown.text, notices.join(" ")) };
     Listing { text, details: (details != Details::default()).then_some(details) }
 }
 
@@ -95,6 +96,10 @@ mod tests {
         assert_eq!(listing.text, ".git/\nA/\na.c\nb\nC");
         assert_eq!(listing.details, None);
         assert_eq!(list(Vec::new(), 500, true, 0).text, "(empty folder)");
+        assert_eq!(
+            list(Vec::new(), 500, true, 1).text,
+            "[1 name that is not UTF-8 left out; only bash can reach such files.]"
+        );
     }
 
     #[test]

@@ -49,6 +49,9 @@ pub(crate) struct Place {
     pub range: Range<usize>,
 }
 
+/// The most lines of a file that is edited: each costs some tens of bytes.
+const MAX_LINES: usize = 2_000_000;
+
 const BOM: &str = "\u{feff}";
 
 /// Applies all edits to `original`, each found in the original as it was. `shown_path` is for the messages.
@@ -65,6 +68,11 @@ pub fn apply(original: &[u8], edits: &[Edit], shown_path: &str) -> Result<Edited
     let stand_in = absent(edits);
     let exact = Folded::exact(body, stand_in);
     let loose = Folded::loose(body, stand_in);
+    if exact.is_too_much() || loose.is_too_much() || newlines(body) > MAX_LINES {
+        return Err(Error::limit(format!(
+            "`{shown_path}` has too many lines or special characters for edit. Change it with a shell command, such as sed."
+        )));
+    }
     let mut found: Vec<(usize, Replacement)> = Vec::with_capacity(edits.len());
     let mut by_folding = 0;
     for (i, edit) in edits.iter().enumerate() {

@@ -68,12 +68,13 @@ impl Tool for Read {
 }
 
 fn text(path: &GuestPath, reader: &mut impl BufRead, input: &ReadInput, note: Option<String>) -> Result<Output, Error> {
-    let offset = usize::try_from(input.offset.unwrap_or(1)).unwrap_or(usize::MAX);
+    let asked = input.offset.unwrap_or(1);
+    let offset = usize::try_from(asked).unwrap_or(usize::MAX);
     let limit = input.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
     match Page::read(reader, offset, limit).map_err(|error| path.explain("read", &error))? {
-        Err(PastEnd(0)) => Err(Error::invalid(format!("`{path}` is empty: there is no line {offset}."))),
+        Err(PastEnd(0)) => Err(Error::invalid(format!("`{path}` is empty: there is no line {asked}."))),
         Err(PastEnd(lines)) => {
-            Err(Error::invalid(format!("Offset {offset} is beyond the end of `{path}` ({}).", count(lines, "line"))))
+            Err(Error::invalid(format!("Offset {asked} is beyond the end of `{path}` ({}).", count(lines, "line"))))
         }
         Ok(page) => Ok(Output::text(page.to_text(path.shown(), note)).details_if(page.details().as_ref())),
     }
@@ -155,5 +156,26 @@ fn image(path: &GuestPath, format: Format, bytes: u64) -> Result<Output, Error> 
         }
         Ok(bmp) => Err(too_large(bmp.png_bytes())),
         Err(wrong) => Err(Error::invalid(format!("`{path}` cannot be shown: {wrong}."))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pith_sdk::Content;
+    use pith_sdk::serde_json::json;
+    use pith_sdk::testing::Place;
+
+    use super::*;
+    use crate::image::Format;
+
+    #[test]
+    fn a_bitmap_is_shown_as_a_format_that_providers_take() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("x.bmp"), crate::bmp::tests::two_by_two(24)).unwrap();
+        let output = Place::new(folder.path()).call::<Read>(&json!({ "path": "x.bmp" })).unwrap();
+        let [Content::Text(text), Content::Image(image)] = &output.content[..] else { panic!("{:?}", output.content) };
+        assert_eq!(text, "Read image file [image/bmp, 2x2, shown as image/png]");
+        assert_eq!(image.mime_type, "image/png");
+        assert_eq!(Format::Png.check(&image.data), Ok(Sides { width: 2, height: 2 }));
     }
 }

@@ -119,3 +119,11 @@ fn what_was_done_before_is_said() {
     check_refused("a\nb = 2\n", &[("b = 1", "b = 2")], "Its newText is there already, at line 2");
     check_refused("a\n", &[("   ", "x")], "only white space");
 }
+
+#[test]
+fn what_would_cost_too_much_memory_is_refused() {
+    for original in ["\n".repeat(MAX_LINES + 1).into_bytes(), b"\xffa".repeat(crate::folded::MAX_PIECES)] {
+        let message = apply(&original, &[edit("b", "c")], "f").unwrap_err().message;
+        assert!(message.contains("too many lines or special characters"), "{message}");
+    }
+}
