@@ -14,6 +14,7 @@ mod figures;
 mod gate;
 mod machine;
 mod memory;
+mod scan;
 mod start;
 mod tools;
 
@@ -29,9 +30,11 @@ struct Plan {
     pi: Option<PathBuf>,
     /// Where the results go.
     out: Option<PathBuf>,
+    /// The only section that is measured.
+    only: Option<String>,
 }
 
-const USAGE: &str = "pith-bench [--quick] [--rounds N] [--pi FOLDER] [--out FILE]";
+const USAGE: &str = "pith-bench [--quick] [--rounds N] [--only SECTION] [--pi FOLDER] [--out FILE]";
 
 fn main() -> ExitCode {
     let plan = match plan() {
@@ -42,15 +45,19 @@ fn main() -> ExitCode {
         }
     };
     let mut report = machine::heading(&plan);
-    for section in [
-        start::measure(&plan),
-        gate::measure(&plan),
-        tools::measure(&plan),
-        faults::measure(&plan),
-        memory::measure(&plan),
-        start::measure_demo(&plan),
-    ] {
-        report.push_str(&section);
+    let sections: [(&str, fn(&Plan) -> String); 7] = [
+        ("start", start::measure),
+        ("gate", gate::measure),
+        ("tools", tools::measure),
+        ("scan", scan::measure),
+        ("faults", faults::measure),
+        ("memory", memory::measure),
+        ("demo", start::measure_demo),
+    ];
+    for (name, measure) in sections {
+        if plan.only.as_ref().is_none_or(|only| only == name) {
+            report.push_str(&measure(&plan));
+        }
     }
     let _ = writeln!(
         report,
@@ -70,14 +77,21 @@ fn main() -> ExitCode {
 fn plan() -> Result<Plan, String> {
     let peers = pith_tests::target_folder().join("peers/npm");
     let out = pith_tests::repository().join("tests/bench/RESULTS.md");
-    let mut plan =
-        Plan { rounds: 31, slow_rounds: 9, pi: peers.join("node_modules").is_dir().then_some(peers), out: Some(out) };
+    let mut plan = Plan {
+        rounds: 31,
+        slow_rounds: 9,
+        pi: peers.join("node_modules").is_dir().then_some(peers),
+        out: Some(out),
+        only: None,
+    };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
         match arg.as_str() {
-            "--quick" => plan = Plan { rounds: 3, slow_rounds: 1, pi: None, out: None },
+            "--quick" => plan = Plan { rounds: 3, slow_rounds: 1, pi: None, out: None, ..plan },
             "--rounds" => plan.rounds = value()?.parse().map_err(|_| "--rounds needs a number".to_owned())?,
+            // A part is no result.
+            "--only" => plan = Plan { only: Some(value()?), out: None, ..plan },
             "--pi" => plan.pi = Some(value()?.into()),
             "--out" => plan.out = Some(value()?.into()),
             _ => return Err(format!("{arg} is not understood")),
