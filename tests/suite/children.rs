@@ -137,10 +137,10 @@ fn the_host_keeps_no_core_and_leaves_nothing_in_temp() {
 
 /// A FIFO in the workspace. A command that opened it for writing (`exec 9>held`) is there, with all that it started, until the other end
 /// reads the end.
-struct Held(Receiver<()>);
+pub struct Held(Receiver<()>);
 
 impl Held {
-    fn new(home: &Home) -> Self {
+    pub fn new(home: &Home) -> Self {
         let path = home.work().join("held");
         assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
         let (ended, told) = channel();
@@ -157,7 +157,7 @@ impl Held {
     }
 
     #[track_caller]
-    fn ends(&self) {
+    pub fn ends(&self) {
         self.0.recv_timeout(Duration::from_secs(5)).expect("nobody holds it any more");
     }
 }

@@ -11,6 +11,7 @@ mod library;
 mod own_tool;
 mod pi_events;
 mod plugins;
+mod sandbox;
 mod sessions;
 mod signals;
 mod tables;

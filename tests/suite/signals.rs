@@ -1,5 +1,6 @@
 //! Ctrl-C and SIGTERM: the exit code, and a session in which every call is answered.
 
+use crate::children::Held;
 use pith_tests::{Answer, Home, Running, Server, Wire};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -10,6 +11,7 @@ fn a_signal_ends_the_run_and_leaves_a_valid_session() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         for mode in ["json", "text"] {
             let home = Home::new();
+            let held = Held::new(&home);
             let running = sleeping(&home, mode);
             running.signal(signal);
             let run = running.finish().exits(code);
@@ -18,8 +20,7 @@ fn a_signal_ends_the_run_and_leaves_a_valid_session() {
             let text = Home::messages(&file).iter().map(Value::to_string).collect::<String>();
             assert!(text.contains("finished-2"), "what was done is kept: {run}\n{text}");
             // The child went with it.
-            let pid = home.read("pid").trim().to_owned();
-            assert!(gone(&pid), "{pid} still runs");
+            held.ends();
             // And the session goes on.
             let model = home.scripted(json!([{ "text": "back" }]));
             home.pith(&["--model", &model, "-c", "-p", "go on"]).ok().prints("back");
@@ -100,12 +101,12 @@ fn a_reader_that_does_not_read_does_not_hold_up_ctrl_c() {
 fn sleeping(home: &Home, mode: &str) -> Running {
     let model = home.scripted(json!([{ "text": "Two.", "calls": [
         { "id": "quick", "name": "bash", "arguments": { "command": "echo finished-$((1+1))" } },
-        { "id": "slow", "name": "bash", "arguments": { "command": "sleep 300 & echo $! > pid.new; mv pid.new pid; wait" } }
+        { "id": "slow", "name": "bash", "arguments": { "command": "[ -p held ] && exec 9>held; sleep 300 & touch ready; wait" } }
     ] }]));
     let running = home.start(&["--mode", mode, "--model", &model, "go"]);
     let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
     let ready = || {
-        home.work().join("pid").exists()
+        home.work().join("ready").exists()
             && std::fs::read_to_string(home.session()).is_ok_and(|text| text.contains("finished-2"))
     };
     while !ready() {

@@ -64,7 +64,7 @@ fn what_a_file_or_folder_is_called_is_harmless() {
 }
 
 #[test]
-fn on_a_terminal_without_a_prompt_there_is_usage() {
-    let run = on_terminal(&Home::new(), &[]).exits(2);
-    run.prints("Usage");
+fn printing_without_a_prompt_is_usage_also_on_a_terminal() {
+    on_terminal(&Home::new(), &["-p"]).exits(2).prints("Usage");
+    on_terminal(&Home::new(), &["--mode", "json"]).exits(2).prints("Usage");
 }

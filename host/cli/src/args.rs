@@ -6,6 +6,7 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   pith demo                                     see it work, offline, in a second
+  pith                                          converse, on a terminal; /help says how
   pith -p \"what does this project do?\"          ask, print the answer
   pith -p @notes.md \"summarise this\"            attach a file
   git diff | pith -p \"review this\"              piped text goes before the message
@@ -40,6 +41,9 @@ pub struct Cli {
 pub enum CliCommand {
     /// Show an agent at work in a sample project: real loop, store and plugins; the model is scripted
     Demo,
+    /// What plugins did
+    #[command(subcommand)]
+    Plugin(PluginCommand),
     /// Print a completion script for a shell
     Completions {
         /// bash, zsh, fish, elvish or powershell
@@ -47,14 +51,39 @@ pub enum CliCommand {
     },
 }
 
+#[derive(Debug, Subcommand)]
+pub enum PluginCommand {
+    /// What plugins used: calls, faults, processor time, bytes, memory
+    #[command(after_help = STATS_HELP)]
+    Stats {
+        /// One JSON object instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+const STATS_HELP: &str = "\
+Counted in runs that are over, of sessions that are kept; per version of a plugin and per function that Pith calls.
+  cpu      processor time within calls; programs that a plugin runs are not in it
+  p50 p99  how long calls took, within 13 %
+  in/out   bytes of calls' inputs / of their results and of what was given to Pith; files are not in it
+  memory   the most that one call had
+
+Examples:
+  pith plugin stats
+  pith plugin stats --json | jq '.plugins[] | {name, faults: ([.functions[].faults] | add)}'";
+
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
     /// The message, and @FILE for each text file or picture to attach
     #[arg(value_name = "MESSAGE")]
     pub messages: Vec<String>,
-    /// Print the answer and leave; the default, since this version has no conversation on a terminal yet
+    /// Print the answer and leave; without it there is a conversation, where input and output are a terminal
     #[arg(short, long)]
     pub print: bool,
+    /// Converse line by line: the face for screen readers and simple terminals, and the only one that this version has
+    #[arg(long, conflicts_with = "print")]
+    pub plain: bool,
     /// What is printed
     #[arg(long, value_enum, default_value_t = Mode::Text)]
     pub mode: Mode,

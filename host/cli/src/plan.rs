@@ -5,6 +5,7 @@ use crate::{
     failure::{Failure, REFUSED},
     harmless::harmless_line,
     json::JsonFace,
+    plain::{self, Beginning},
     play::{Face, play},
     print::PrintFace,
 };
@@ -25,6 +26,12 @@ const PIPED_LIMIT_BYTES: u64 = 10 << 20;
 
 /// Follows the arguments to the end; gives the exit code.
 pub async fn follow(args: RunArgs) -> Result<u8, Failure> {
+    if converses(&args) {
+        let mut options = options(&args)?;
+        options.face = "interactive".to_owned();
+        let first = if args.messages.is_empty() { None } else { Some(content(&args.messages, None)?) };
+        return plain::converse(Beginning { options, first }).await;
+    }
     let piped = if std::io::stdin().is_terminal() { None } else { read_pipe()? };
     if args.messages.is_empty() && piped.is_none() {
         let mut err = std::io::stderr().lock();
@@ -41,6 +48,11 @@ pub async fn follow(args: RunArgs) -> Result<u8, Failure> {
         Mode::Text => Box::new(PrintFace::new()),
     };
     play(pith, content, face).await
+}
+
+/// Whether there is somebody to talk with: without a terminal on both sides `--plain` prints an answer as well.
+fn converses(args: &RunArgs) -> bool {
+    args.mode == Mode::Text && !args.print && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
 /// A start that was refused, with the way out.
@@ -64,17 +76,26 @@ fn progress() -> Option<Progress> {
     std::io::stderr().is_terminal().then_some(told)
 }
 
-/// Says what of the question the model will not get: models that are not in the table count as reading text only.
+/// Says what of the question the model will not get.
 fn tell_lost(pith: &pith_runtime::Pith, content: &[Content], thinking: Option<&str>) {
+    let mut err = std::io::stderr().lock();
+    for line in lost(pith, content, thinking) {
+        let _ = writeln!(err, "note: {line}");
+    }
+}
+
+/// What of a question the model will not get, a harmless line each: models that are not in the table count as reading text only.
+pub fn lost(pith: &pith_runtime::Pith, content: &[Content], thinking: Option<&str>) -> Vec<String> {
     let card = pith.model();
     let name = harmless_line(&card.model.to_string(), NOTICE_CHARS);
-    let mut err = std::io::stderr().lock();
+    let mut lines = Vec::new();
     if !card.reads_images && content.iter().any(|block| matches!(block, Content::Image(_))) {
-        let _ = writeln!(err, "note: {name} is not known to read pictures: it gets a line of text in their place");
+        lines.push(format!("{name} is not known to read pictures: it gets a line of text in their place"));
     }
     if !card.thinks && thinking.is_some_and(|level| level != "off") && card.model.provider != "scripted" {
-        let _ = writeln!(err, "note: {name} is not known to think: --thinking is left out");
+        lines.push(format!("{name} is not known to think: --thinking is left out"));
     }
+    lines
 }
 
 /// The plugins that come with Pith, with the grants that they come with.

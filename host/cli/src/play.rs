@@ -13,10 +13,10 @@ use std::{
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How long an aborted run may take to answer its open calls before the program leaves without it.
-const LEAVE_AFTER: Duration = Duration::from_secs(2);
+pub const LEAVE_AFTER: Duration = Duration::from_secs(2);
 
 /// Signals within this of the first are the same wish.
-const SAME_WORD: Duration = Duration::from_millis(100);
+pub const SAME_WORD: Duration = Duration::from_millis(100);
 
 /// Shows what happens. An error of its writes means that nobody reads any more.
 pub trait Face: Send {
@@ -93,14 +93,15 @@ fn show(pith: &Pith, mut face: Box<dyn Face>, mut inbox: Inbox) -> Option<Box<dy
 }
 
 /// What ends a run from outside, as exit codes.
-struct Signals {
+pub struct Signals {
     interrupts: Signal,
     terminations: Signal,
     hang_ups: Signal,
 }
 
 impl Signals {
-    fn new() -> io::Result<Self> {
+    /// Takes them from their default, which is to end the process.
+    pub fn new() -> io::Result<Self> {
         Ok(Self {
             interrupts: signal(SignalKind::interrupt())?,
             terminations: signal(SignalKind::terminate())?,
@@ -108,7 +109,8 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> u8 {
+    /// The next one, as the exit code that it asks for.
+    pub async fn next(&mut self) -> u8 {
         tokio::select! {
             _ = self.interrupts.recv() => INTERRUPTED,
             _ = self.terminations.recv() => TERMINATED,

@@ -137,7 +137,8 @@ pub(super) fn wrap(command: &mut Command, bubblewrap: &Path, plan: &Plan, socket
             args.at("--bind", kept, kept);
         }
     }
-    for pin in &plan.pins {
+    // What was bound just now is a mount already.
+    for pin in plan.pins.iter().filter(|pin| !plan.kept.contains(pin)) {
         args.at("--bind", pin, pin);
     }
     for cover in &plan.covers {

@@ -21,8 +21,8 @@ const IN_HOME: [&str; 10] = [
     ".config/1Password/ssh/agent.sock",
 ];
 
-/// Folders beneath the home folder in which every socket is an agent's.
-const FOLDERS_IN_HOME: [&str; 2] = [".gnupg", ".ssh/agent"];
+/// Folders beneath the home folder in which every socket is of an agent, or of a program that runs others for whoever asks.
+const FOLDERS_IN_HOME: [&str; 4] = [".gnupg", ".ssh/agent", ".emacs.d/server", ".pm2"];
 
 /// Known ones elsewhere, outside of `/run` and `/tmp`, which children have their own of.
 const ELSEWHERE: [&str; 4] = [

@@ -1,0 +1,657 @@
+//! The loop: a line, what it means, what comes of it, until the user leaves.
+
+use super::{
+    command::{HELP, Order, Said, understand},
+    editor::{LineEditor, PROMPT},
+    keyboard::{Keyboard, Typed},
+    mention,
+    modes::Modes,
+    question::{self, Asked, AtTerminal, DEAD_TIME},
+    screen::{Screen, ScreenGone},
+    style::Style,
+    transcript,
+};
+use crate::{
+    failure::{DONE, Failure, HUNG_UP, INTERRUPTED, chain, indented},
+    harmless::harmless_line,
+    play::{LEAVE_AFTER, SAME_WORD, Signals},
+};
+use pith_protocol::{Content, Message, StopReason};
+use pith_runtime::{Options, Pith, RunError, SessionChoice, StartError, UserCall, UserCallEnd};
+use serde_json::{Map, Value};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{sync::mpsc, task::JoinHandle};
+
+/// The tool that `!` calls, and its argument that a command line is.
+const SHELL_TOOL: (&str, &str) = ("bash", "command");
+/// How long the first prompt waits for the start, so that the header stands above it: a start from the cache takes less.
+const HEADER_WITHIN: Duration = Duration::from_millis(250);
+/// Messages of a continued session that are shown.
+const EARLIER_MESSAGES: usize = 4;
+/// Characters of a name or path in the header.
+const NAME_CHARS: usize = 300;
+/// Characters of a notice.
+const NOTICE_CHARS: usize = 1000;
+
+/// What a conversation begins with.
+pub struct Beginning {
+    /// For the library.
+    pub options: Options,
+    /// The first message; none waits for the user's.
+    pub first: Option<Vec<Content>>,
+}
+
+/// Converses until the user leaves; gives the exit code.
+pub async fn converse(beginning: Beginning) -> Result<u8, Failure> {
+    let style = Style::from_process();
+    let modes = Modes::keep(!style.dumb).map_err(|error| Failure::refused(&error))?;
+    let signals = Signals::new().map_err(|error| Failure::refused(&error))?;
+    // A terminal without escapes, or a history that cannot be had, costs the editor and nothing else.
+    let mut editor = if style.dumb { None } else { LineEditor::new(beginning.options.places.history_file()).ok() };
+    let above = editor.as_mut().and_then(LineEditor::above);
+    let keyboard = Keyboard::start(editor).map_err(|error| Failure::refused(&error))?;
+    let screen = Arc::new(Screen::start(style, above));
+    let (person, asked) = AtTerminal::new();
+    let mut options = beginning.options;
+    options.person = Some(Arc::new(person));
+    let conversation = Conversation {
+        style,
+        signals,
+        keyboard,
+        screen,
+        asked,
+        starting: None,
+        pith: None,
+        options,
+        later: VecDeque::new(),
+        restored: String::new(),
+        pressed: false,
+        told_thinking: false,
+    };
+    let left = tokio::select! {
+        left = conversation.go(beginning.first) => left,
+        code = overdue() => Leave::Code(code),
+    };
+    drop(modes);
+    match left {
+        Leave::Code(code) => Ok(code),
+        Leave::Failed(failure) => Err(failure),
+    }
+}
+
+/// A signal to leave that was not followed: a terminal that takes nothing (Ctrl-S) holds up what is shown, and with it the conversation.
+async fn overdue() -> u8 {
+    let Ok(mut signals) = Signals::new() else { return std::future::pending().await };
+    loop {
+        match signals.next().await {
+            INTERRUPTED => {}
+            code => {
+                tokio::time::sleep(LEAVE_AFTER * 2).await;
+                return code;
+            }
+        }
+    }
+}
+
+/// Why the conversation is over.
+enum Leave {
+    Code(u8),
+    Failed(Failure),
+}
+
+impl From<ScreenGone> for Leave {
+    /// Nobody reads any more.
+    fn from(_: ScreenGone) -> Self {
+        Self::Code(HUNG_UP)
+    }
+}
+
+struct Conversation {
+    style: Style,
+    signals: Signals,
+    keyboard: Keyboard,
+    screen: Arc<Screen>,
+    asked: mpsc::Receiver<Asked>,
+    /// The start goes on beside the first prompt.
+    starting: Option<JoinHandle<Result<Pith, StartError>>>,
+    pith: Option<Arc<Pith>>,
+    options: Options,
+    /// Lines that were typed during a run and are no steering.
+    later: VecDeque<Said>,
+    /// What the next line begins with: words that a run did not come to read.
+    restored: String,
+    /// Ctrl-C was pressed at the prompt, and nothing since.
+    pressed: bool,
+    told_thinking: bool,
+}
+
+impl Conversation {
+    async fn go(mut self, first: Option<Vec<Content>>) -> Leave {
+        let left = match self.all(first).await {
+            Ok(never) => match never {},
+            Err(left) => left,
+        };
+        // The session ends here, not with the process: its folders go, its file is whole.
+        if let Some(pith) = self.pith.take() {
+            pith.abort();
+        }
+        left
+    }
+
+    async fn all(&mut self, first: Option<Vec<Content>>) -> Result<std::convert::Infallible, Leave> {
+        self.start();
+        self.wait_for_start(Some(HEADER_WITHIN)).await?;
+        if let Some(content) = first {
+            self.prompt(content, Vec::new()).await?;
+        }
+        loop {
+            let said = match self.later.pop_front() {
+                Some(said) => said,
+                None => understand(&self.read().await?),
+            };
+            match said {
+                Said::Nothing => {}
+                Said::Words(text) => self.words(&text).await?,
+                Said::Shell { command, excluded } => self.shell(command, excluded).await?,
+                Said::Wrong(why) => self.wrong(&why).await?,
+                Said::Order(Order::Help) => self.screen.say(format!("{HELP}\n")).await?,
+                Said::Order(Order::Session) => self.session().await?,
+                Said::Order(Order::New) => self.begin_anew().await?,
+                Said::Order(Order::Quit) => return Err(Leave::Code(DONE)),
+            }
+        }
+    }
+
+    // ---- The start
+
+    fn start(&mut self) {
+        let mut options = self.options.clone();
+        let (screen, style) = (Arc::downgrade(&self.screen), self.style);
+        let runtime = tokio::runtime::Handle::current();
+        options.progress = Some(Arc::new(move |what: &str| {
+            if let Some(screen) = screen.upgrade() {
+                let line = style.dim(&format!("· {}", harmless_line(what, NOTICE_CHARS)));
+                // Told from a thread that compiles, which may wait for it.
+                let _ = runtime.block_on(screen.say(format!("{line}\n")));
+            }
+        }));
+        self.starting = Some(tokio::spawn(pith_runtime::start(options)));
+    }
+
+    /// Waits until the session is there, at most so long.
+    async fn wait_for_start(&mut self, within: Option<Duration>) -> Result<(), Leave> {
+        let Some(mut starting) = self.starting.take() else { return Ok(()) };
+        let late = async {
+            match within {
+                Some(within) => tokio::time::sleep(within).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            code = self.signals.next() => Err(Leave::Code(code)),
+            started = &mut starting => self.started(started).await,
+            () = late => {
+                self.starting = Some(starting);
+                Ok(())
+            }
+        }
+    }
+
+    async fn started(
+        &mut self,
+        started: Result<Result<Pith, StartError>, tokio::task::JoinError>,
+    ) -> Result<(), Leave> {
+        match started {
+            Ok(Ok(pith)) => self.header(pith).await,
+            Ok(Err(error)) => {
+                let failure = crate::plan::start_failure(&error);
+                if self.pith.is_none() {
+                    return Err(Leave::Failed(failure));
+                }
+                // The session before goes on.
+                self.wrong(&failure.message).await
+            }
+            Err(error) => Err(Leave::Failed(Failure::refused(&error))),
+        }
+    }
+
+    async fn header(&mut self, pith: Pith) -> Result<(), Leave> {
+        self.screen.attach(pith.events()).await?;
+        let model = harmless_line(&pith.model().model.to_string(), NAME_CHARS);
+        let folder = harmless_line(&pith.session().cwd().to_string_lossy(), NAME_CHARS);
+        let session = match pith.session_file() {
+            Some(_) if pith.session().is_empty() => "new session",
+            Some(_) => "continued session",
+            None => "a session that is not kept",
+        };
+        let mut text = format!(
+            "{} {}\n{}\n",
+            self.style.bold(&format!("pith {}", env!("CARGO_PKG_VERSION"))),
+            self.style.dim(&format!("· {model} · {folder}")),
+            self.style.dim(&format!("{session} · /help says what there is, Ctrl-D leaves"))
+        );
+        if pith.model().model.provider == "scripted" {
+            text.push_str("note: the model is scripted: it plays a file, no model is asked\n");
+        }
+        for notice in pith.notices() {
+            text.push_str(&format!("note: {}\n", harmless_line(notice, NOTICE_CHARS)));
+        }
+        text.push_str(&transcript::earlier(self.style, &earlier_messages(&pith)));
+        self.screen.say(text).await?;
+        self.pith = Some(Arc::new(pith));
+        Ok(())
+    }
+
+    async fn ready(&mut self) -> Result<Arc<Pith>, Leave> {
+        if self.starting.is_some() {
+            self.wait_for_start(None).await?;
+        }
+        match &self.pith {
+            Some(pith) => Ok(pith.clone()),
+            None => Err(Leave::Failed(Failure::refused(&RunError::Empty))),
+        }
+    }
+
+    async fn begin_anew(&mut self) -> Result<(), Leave> {
+        if self.options.session != SessionChoice::Memory {
+            self.options.session = SessionChoice::New;
+        }
+        self.start();
+        self.wait_for_start(None).await
+    }
+
+    // ---- The prompt
+
+    /// A line. The start may end while it is typed.
+    async fn read(&mut self) -> Result<String, Leave> {
+        self.screen.settle().await?;
+        let mut before = String::new();
+        self.edit(PROMPT).await?;
+        loop {
+            let starting = &mut self.starting;
+            let started = async {
+                match starting {
+                    Some(starting) => starting.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                code = self.signals.next() => match code {
+                    INTERRUPTED => {
+                        before.clear();
+                        self.press().await?;
+                        if !self.keyboard.has_editor() {
+                            self.screen.say(PROMPT).await?;
+                        }
+                    }
+                    code => return Err(Leave::Code(code)),
+                },
+                typed = self.keyboard.next() => match typed {
+                    Typed::Line(line) => {
+                        self.pressed = false;
+                        self.screen.edited(false).await?;
+                        self.screen.returned().await?;
+                        // The editor continues lines by itself.
+                        match line.strip_suffix('\\') {
+                            Some(begun) if !self.keyboard.has_editor() => {
+                                before.push_str(begun);
+                                before.push('\n');
+                                self.edit("… ").await?;
+                            }
+                            _ => return Ok(before + &line),
+                        }
+                    }
+                    Typed::Interrupt => {
+                        self.press().await?;
+                        self.edit(PROMPT).await?;
+                    }
+                    Typed::End => {
+                        self.screen.edited(false).await?;
+                        return Err(Leave::Code(DONE));
+                    }
+                    Typed::Gone => return Err(Leave::Code(HUNG_UP)),
+                    Typed::Stopped => {}
+                },
+                started = started => {
+                    self.starting = None;
+                    self.started(started).await?;
+                }
+            }
+        }
+    }
+
+    async fn edit(&mut self, prompt: &str) -> Result<(), Leave> {
+        let initial = std::mem::take(&mut self.restored);
+        if self.keyboard.has_editor() {
+            self.screen.settle().await?;
+            self.screen.edited(true).await?;
+        } else {
+            if !initial.is_empty() {
+                self.screen.say(format!("not sent: {}\n", harmless_line(&initial, NOTICE_CHARS))).await?;
+            }
+            self.screen.say(prompt).await?;
+            self.screen.settle().await?;
+        }
+        self.keyboard.edit(initial);
+        Ok(())
+    }
+
+    /// Ctrl-C at the prompt: the line is given up; pressed again, the user leaves.
+    async fn press(&mut self) -> Result<(), Leave> {
+        self.screen.edited(false).await?;
+        if self.pressed {
+            return Err(Leave::Code(DONE));
+        }
+        self.pressed = true;
+        self.screen.say(format!("\n{}\n", self.style.dim("(Ctrl-C again, or Ctrl-D, leaves)"))).await?;
+        Ok(())
+    }
+
+    async fn wrong(&mut self, why: &str) -> Result<(), Leave> {
+        Ok(self.screen.say(format!("{}\n", self.style.red(&format!("error: {}", indented(why))))).await?)
+    }
+
+    // ---- What lines do
+
+    async fn words(&mut self, text: &str) -> Result<(), Leave> {
+        let pith = self.ready().await?;
+        match mention::with_files(pith.session().cwd(), text) {
+            Ok(message) => self.prompt(message.content, message.files).await,
+            Err(why) => {
+                text.clone_into(&mut self.restored);
+                self.wrong(&why).await
+            }
+        }
+    }
+
+    async fn prompt(&mut self, content: Vec<Content>, files: Vec<String>) -> Result<(), Leave> {
+        let pith = self.ready().await?;
+        self.tell_attached(&files).await?;
+        self.tell_lost(&pith, &content).await?;
+        self.screen.run().await?;
+        let run = tokio::spawn({
+            let pith = pith.clone();
+            async move { pith.prompt(content).await }
+        });
+        let (ended, steered) = self.beside(&pith, run).await?;
+        let stopped = match &ended {
+            Ok(end) => matches!(end.stop_reason, StopReason::Error | StopReason::Aborted),
+            Err(_) => true,
+        };
+        match ended {
+            Ok(end) => self.screen.ended(end).await?,
+            Err(error) => self.wrong(&chain(&error)).await?,
+        }
+        self.screen.settle().await?;
+        self.unread(&pith, steered, stopped);
+        Ok(())
+    }
+
+    /// Words that the run did not come to read: after one that ended well they are the next message, after another they are given back.
+    fn unread(&mut self, pith: &Pith, mut steered: Vec<String>, stopped: bool) {
+        let left = pith.take_back().len();
+        let unread = steered.split_off(steered.len().saturating_sub(left));
+        if unread.is_empty() {
+            return;
+        }
+        let text = unread.join("\n");
+        if stopped {
+            self.restored = text;
+        } else {
+            self.later.push_front(Said::Words(text));
+        }
+    }
+
+    async fn shell(&mut self, command: String, excluded: bool) -> Result<(), Leave> {
+        let pith = self.ready().await?;
+        let (tool, argument) = SHELL_TOOL;
+        let arguments = Map::from_iter([(argument.to_owned(), Value::String(command.clone()))]);
+        let call = UserCall { tool: tool.to_owned(), arguments, command, excluded };
+        self.screen.own_call().await?;
+        let run = tokio::spawn({
+            let pith = pith.clone();
+            async move { pith.user_call(call).await }
+        });
+        let (ended, steered): (Result<UserCallEnd, RunError>, _) = self.beside(&pith, run).await?;
+        self.screen.settle().await?;
+        match ended {
+            Ok(end) if end.cancelled => self.screen.say(format!("{}\n", self.style.red("aborted"))).await?,
+            Ok(_) => {}
+            Err(error) => self.wrong(&chain(&error)).await?,
+        }
+        self.unread(&pith, steered, false);
+        Ok(())
+    }
+
+    async fn session(&mut self) -> Result<(), Leave> {
+        let pith = self.ready().await?;
+        let file = match pith.session_file() {
+            Some(file) if file.exists() => harmless_line(&file.to_string_lossy(), NAME_CHARS),
+            Some(file) => format!("{} (with the first message)", harmless_line(&file.to_string_lossy(), NAME_CHARS)),
+            None => "nowhere (--no-session)".to_owned(),
+        };
+        let session = pith.session();
+        let text = format!(
+            "session  {}\nfile     {file}\nmodel    {}\nfolder   {}\nentries  {}\n",
+            harmless_line(session.id().as_str(), NAME_CHARS),
+            harmless_line(&pith.model().model.to_string(), NAME_CHARS),
+            harmless_line(&session.cwd().to_string_lossy(), NAME_CHARS),
+            session.with_path(|path| path.count()),
+        );
+        Ok(self.screen.say(text).await?)
+    }
+
+    async fn tell_attached(&mut self, files: &[String]) -> Result<(), Leave> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        let line = format!("· attached {}", harmless_line(&files.join(", "), NAME_CHARS));
+        Ok(self.screen.say(format!("{}\n", self.style.dim(&line))).await?)
+    }
+
+    /// Says what the model will not get.
+    async fn tell_lost(&mut self, pith: &Pith, content: &[Content]) -> Result<(), Leave> {
+        let level = self.options.thinking.as_deref().filter(|_| !std::mem::replace(&mut self.told_thinking, true));
+        for line in crate::plan::lost(pith, content, level) {
+            self.screen.say(format!("note: {line}\n")).await?;
+        }
+        Ok(())
+    }
+
+    // ---- Beside a run
+
+    /// Waits for a run, and meanwhile for the keyboard, questions and signals. Gives the run's end and the messages that were typed for it.
+    async fn beside<T>(
+        &mut self,
+        pith: &Arc<Pith>,
+        mut run: JoinHandle<Result<T, RunError>>,
+    ) -> Result<(Result<T, RunError>, Vec<String>), Leave> {
+        let mut steered = Vec::new();
+        let mut stopping: Option<Instant> = None;
+        let mut leaving: Option<u8> = None;
+        let mut listening = true;
+        let leave = tokio::time::sleep(Duration::MAX);
+        tokio::pin!(leave);
+        self.keyboard.listen();
+        let ended = loop {
+            tokio::select! {
+                biased;
+                code = self.signals.next() => {
+                    if stopping.is_some_and(|at| at.elapsed() < SAME_WORD) {
+                        continue;
+                    }
+                    if stopping.is_some() {
+                        return Err(Leave::Code(code));
+                    }
+                    stopping = Some(Instant::now());
+                    pith.abort();
+                    if code != INTERRUPTED {
+                        leaving = Some(code);
+                        leave.as_mut().reset((Instant::now() + LEAVE_AFTER).into());
+                    }
+                }
+                ended = &mut run => break ended,
+                Some(asked) = self.asked.recv() => {
+                    for typed in self.keyboard.stop().await {
+                        self.typed(pith, typed, &mut steered).await?;
+                    }
+                    let code = self.question(pith, asked).await?;
+                    if let Some(code) = code {
+                        stopping = Some(Instant::now());
+                        pith.abort();
+                        if code != INTERRUPTED {
+                            leaving = Some(code);
+                            leave.as_mut().reset((Instant::now() + LEAVE_AFTER).into());
+                        }
+                    }
+                    self.keyboard.listen();
+                    listening = true;
+                }
+                typed = self.keyboard.next(), if listening => {
+                    listening = self.typed(pith, typed, &mut steered).await?;
+                }
+                () = &mut leave => return Err(Leave::Code(leaving.unwrap_or(HUNG_UP))),
+            }
+        };
+        for typed in self.keyboard.stop().await {
+            self.typed(pith, typed, &mut steered).await?;
+        }
+        if let Some(code) = leaving {
+            let _ = self.screen.settle().await;
+            return Err(Leave::Code(code));
+        }
+        match ended {
+            Ok(ended) => Ok((ended, steered)),
+            Err(error) => Err(Leave::Failed(Failure::refused(&error))),
+        }
+    }
+
+    /// Something typed during a run. Whether more can come.
+    async fn typed(&mut self, pith: &Pith, typed: Typed, steered: &mut Vec<String>) -> Result<bool, Leave> {
+        let line = match typed {
+            Typed::Line(line) => line,
+            Typed::End => {
+                self.later.push_back(Said::Order(Order::Quit));
+                self.screen.say(format!("{}\n", self.style.dim("(Pith leaves when this is done)"))).await?;
+                return Ok(false);
+            }
+            Typed::Gone => return Ok(false),
+            Typed::Interrupt | Typed::Stopped => return Ok(true),
+        };
+        let told = match understand(&line) {
+            Said::Nothing => return Ok(true),
+            Said::Words(text) => match mention::with_files(pith.session().cwd(), &text) {
+                Ok(message) => match pith.steer(message.content) {
+                    Ok(()) => {
+                        steered.push(text);
+                        "(the model reads this after its present step)".to_owned()
+                    }
+                    Err(error) => format!("not sent: {}", chain(&error)),
+                },
+                Err(why) => format!("not sent: {}", harmless_line(&why, NOTICE_CHARS)),
+            },
+            Said::Wrong(why) => why,
+            later => {
+                self.later.push_back(later);
+                "(done after this run)".to_owned()
+            }
+        };
+        self.screen.say(format!("{}\n", self.style.dim(&told))).await?;
+        Ok(true)
+    }
+
+    /// Asks. Gives a signal's code where one came instead of an answer; then, and where the question is no longer asked, nothing is decided.
+    async fn question(&mut self, pith: &Pith, mut asked: Asked) -> Result<Option<u8>, Leave> {
+        // What happened before it stands above it, what happens meanwhile below.
+        self.screen.settle().await?;
+        self.screen.hold(true).await?;
+        self.screen.say(question::framed(self.style, &asked.call, &asked.questions)).await?;
+        let answered = self.answered(&mut asked).await;
+        let answer = match answered {
+            Ok(answer) => answer,
+            Err(left) => {
+                self.screen.hold(false).await?;
+                return Err(left);
+            }
+        };
+        let told = match answer {
+            Answer::Line(line) => {
+                self.screen.returned().await?;
+                let decided = question::decision(&line, question::can_remember(&asked.questions));
+                let _ = asked.answer.send(decided);
+                None
+            }
+            Answer::Signal(code) => {
+                // Stopped before the answer is dropped: the call ends as aborted, not as refused.
+                pith.abort();
+                Some(code)
+            }
+            Answer::Over => None,
+        };
+        self.screen.hold(false).await?;
+        Ok(told)
+    }
+
+    async fn answered(&mut self, asked: &mut Asked) -> Result<Answer, Leave> {
+        self.screen.settle().await?;
+        let dead = tokio::time::sleep(DEAD_TIME);
+        tokio::select! {
+            biased;
+            code = self.signals.next() => return Ok(Answer::Signal(code)),
+            () = asked.answer.closed() => return Ok(Answer::Over),
+            () = dead => {}
+        }
+        Modes::forget_typed();
+        let choice = question::choice(self.style, question::can_remember(&asked.questions));
+        self.screen.say(choice).await?;
+        self.screen.settle().await?;
+        self.keyboard.one_line();
+        let answer = tokio::select! {
+            biased;
+            code = self.signals.next() => Answer::Signal(code),
+            () = asked.answer.closed() => Answer::Over,
+            typed = self.keyboard.next() => match typed {
+                Typed::Line(line) => Answer::Line(line),
+                _ => {
+                    self.screen.say("\n").await?;
+                    Answer::Line(String::new())
+                }
+            },
+        };
+        self.keyboard.stop().await;
+        Ok(answer)
+    }
+}
+
+/// What came of a question.
+enum Answer {
+    Line(String),
+    Signal(u8),
+    /// It is no longer asked.
+    Over,
+}
+
+/// The last messages of a session that goes on: whether the user's, and the words.
+fn earlier_messages(pith: &Pith) -> Vec<(bool, String)> {
+    let mut messages: Vec<(bool, String)> = pith.session().with_path(|path| {
+        path.rev()
+            .filter_map(|entry| match entry.message()? {
+                Message::User(user) => {
+                    Some((true, user.content.iter().filter_map(Content::as_text).collect::<String>()))
+                }
+                Message::Assistant(reply) => Some((false, reply.text())),
+                _ => None,
+            })
+            .filter(|(_, text)| !text.trim().is_empty())
+            .take(EARLIER_MESSAGES)
+            .collect()
+    });
+    messages.reverse();
+    messages
+}

@@ -1,0 +1,18 @@
+//! The plain face: a conversation line by line, for every terminal and every reader of one.
+//!
+//! `conversation` is the loop. The `keyboard` alone reads the terminal, the `screen` alone writes to it (and the `editor`, while a line is
+//! edited); `transcript` turns events into lines, `command` a line of the user's into what it means, `question` asks.
+
+mod command;
+mod conversation;
+mod editor;
+mod keyboard;
+mod live;
+mod mention;
+mod modes;
+mod question;
+mod screen;
+mod style;
+mod transcript;
+
+pub use conversation::{Beginning, converse};
