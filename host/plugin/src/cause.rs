@@ -63,7 +63,8 @@ pub(crate) fn cause(error: &wasmtime::Error, refused: Option<Refused>) -> String
     }
     match trap {
         Some(Trap::UnreachableCodeReached) => "trapped: unreachable code, such as a panic".to_owned(),
-        Some(trap) => format!("trapped: {trap}"),
+        // In wasmtime's words, without its name for it.
+        Some(trap) => format!("trapped: {}", trap.to_string().trim_start_matches("wasm trap: ")),
         None => "broke the contract of its interface".to_owned(),
     }
 }

@@ -93,5 +93,6 @@ impl Default for Limits {
     }
 }
 
-/// Output that one `child.next` gives at most, in bytes: a flood costs a host call for each so much.
+/// Output that one `child.next` gathers, in bytes: a flood costs a host call for each so much. What was read last, at most
+/// [`pith_os::CHUNK_BYTES`], comes whole.
 pub const CHUNK_BYTES: usize = 1 << 20;

@@ -142,4 +142,23 @@ mod tests {
             tokio::task::yield_now().await;
         }
     }
+
+    #[tokio::test]
+    async fn no_more_are_started_where_too_many_are_stuck() {
+        let threads = FileThreads::default();
+        let (release, hold) = mpsc::channel::<()>();
+        let hold = Arc::new(Mutex::new(hold));
+        for _ in 0..THREADS_LEFT_BEHIND {
+            let hold = hold.clone();
+            // All wait for the one that waits for the word.
+            drop(threads.start(move || hold.lock().unwrap_or_else(PoisonError::into_inner).recv().is_ok()).unwrap());
+        }
+        assert_eq!(threads.left_behind(), THREADS_LEFT_BEHIND);
+        assert!(threads.start(|| ()).is_none());
+        drop(release);
+        while threads.left_behind() > 0 {
+            tokio::task::yield_now().await;
+        }
+        threads.start(|| ()).unwrap().finish().await.unwrap();
+    }
 }

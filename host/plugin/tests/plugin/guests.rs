@@ -70,6 +70,10 @@ interface monotonic-clock {
     subscribe-duration: func(when: u64) -> pollable;
 }
 "#;
+const RANDOM: &str = r#"
+package wasi:random@0.2.6;
+interface random { get-random-bytes: func(len: u64) -> list<u8>; }
+"#;
 const FILESYSTEM: &str = r#"
 package wasi:filesystem@0.2.6;
 interface types {
@@ -102,6 +106,7 @@ pub fn component(world: &str, core: &str) -> Vec<u8> {
         ("io.wit", IO),
         ("clocks.wit", CLOCKS),
         ("filesystem.wit", FILESYSTEM),
+        ("random.wit", RANDOM),
         ("cli.wit", CLI),
         ("sockets.wit", SOCKETS),
     ];

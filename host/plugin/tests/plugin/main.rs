@@ -1,5 +1,6 @@
 //! The gate with real components: each limit reached by a guest, each refusal of a load, each import called.
 
+mod bounds;
 mod cached;
 mod faults;
 mod files;
@@ -7,6 +8,7 @@ mod guards;
 mod guests;
 mod house;
 mod imports;
+mod limits;
 mod loading;
 mod queue;
 mod wasi;
