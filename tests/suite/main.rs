@@ -10,6 +10,7 @@ mod hostile;
 mod library;
 mod own_tool;
 mod pi_events;
+mod plain;
 mod plugins;
 mod sandbox;
 mod sessions;
