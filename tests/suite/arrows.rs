@@ -183,9 +183,42 @@ const HABITS: &[Habit] = &[
     Habit {
         why: "one function opens foreign paths; the files named open Pith's own",
         folders: &["core", "law", "llm", "plugin", "protocol", "runtime", "cli"],
-        words: &["File::open(", "fs::read(", "fs::read_to_string(", "fs::read_link(", "OpenOptions::new("],
+        words: OPENING,
         except: OWN_FILES,
     },
+    Habit {
+        why: "within os it is open.rs that opens; the files named look at the system itself",
+        folders: &["os"],
+        words: OPENING,
+        except: SYSTEM_FILES,
+    },
+];
+
+/// Whatever opens, lists or copies by a path.
+const OPENING: &[&str] = &[
+    "File::open(",
+    "File::create(",
+    "File::options(",
+    "OpenOptions::new(",
+    "fs::read(",
+    "fs::read_to_string(",
+    "fs::read_link(",
+    "fs::read_dir(",
+    "fs::copy(",
+    "tokio::fs",
+    "rustix::fs::open",
+    "rustix::fs::statat",
+    ".read_dir()",
+    ".read_link()",
+];
+
+/// The one opener, and what in `os` looks at no foreign path.
+const SYSTEM_FILES: &[&str] = &[
+    "os/src/open.rs",
+    // The mounts of this machine, the places that a sandbox is made of.
+    "os/src/sandbox/ground.rs",
+    "os/src/sandbox/landlock.rs",
+    "os/src/sandbox/sockets.rs",
 ];
 
 /// Who opens a path that is Pith's own, and which.
@@ -203,6 +236,10 @@ const OWN_FILES: &[&str] = &[
     "runtime/src/sweep.rs",
     // The log.
     "runtime/src/log.rs",
+    // What plugins used, in the state folder.
+    "runtime/src/usage.rs",
+    // The list of its own sessions.
+    "runtime/src/sessions.rs",
 ];
 
 #[test]

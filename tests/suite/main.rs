@@ -15,6 +15,7 @@ mod plugins;
 mod sandbox;
 mod sessions;
 mod signals;
+mod stats;
 mod tables;
 mod terminal;
 mod tools;
