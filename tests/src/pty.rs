@@ -2,17 +2,21 @@
 
 use crate::home::Home;
 use nix::{
+    fcntl::OFlag,
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    pty::{OpenptyResult, openpty},
+    pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt},
 };
 use rustix::{
     process::{Pid, Signal, kill_process},
     termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
 };
 use std::{
-    fs::File,
+    fs::{File, OpenOptions},
     io::{Read, Write},
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::OpenOptionsExt,
+    },
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -23,7 +27,7 @@ use std::{
 };
 
 /// How long anything that is waited for may take.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 /// How often ends are looked for.
 const POLL_MS: u8 = 10;
 
@@ -68,8 +72,7 @@ impl Terminal {
     /// # Panics
     /// As `start`.
     pub fn of(command: &Command) -> Self {
-        let size = nix::pty::Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
-        let OpenptyResult { master, slave } = openpty(Some(&size), None).expect("a pseudo-terminal");
+        let (master, slave) = pair();
         let end = || Stdio::from(slave.try_clone().expect("a descriptor"));
         // `setsid -c` makes the terminal the controlling one and becomes the program: the child's id is the program's.
         let mut session = Command::new("setsid");
@@ -79,7 +82,6 @@ impl Terminal {
             session.current_dir(folder);
         }
         let child = session.stdin(end()).stdout(end()).stderr(end()).spawn().expect("setsid is there");
-        let master = File::from(master);
         let screen = Arc::new(Screen::default());
         let (from, shown) = (master.try_clone().expect("a descriptor"), screen.clone());
         let reader = Some(thread::spawn(move || read_all(from, &shown)));
@@ -197,6 +199,7 @@ impl Terminal {
     #[track_caller]
     pub fn finish(mut self) -> (Option<i32>, String) {
         let status = self.wait();
+        self.stop_reading();
         let shown = self.shown();
         assert!(!shown.contains("panicked at"), "it panicked:\n{shown}");
         assert!(self.is_cooked(), "the terminal's modes are not as they were:\n{shown}");
@@ -249,13 +252,35 @@ impl Drop for Terminal {
     }
 }
 
+/// Both ends, neither of which a child inherits: one that did would keep the terminal open.
+fn pair() -> (File, OwnedFd) {
+    let master: PtyMaster =
+        posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).expect("a pseudo-terminal");
+    grantpt(&master).expect("it is ours");
+    unlockpt(&master).expect("it is ours");
+    let name = ptsname_r(&master).expect("it has a name");
+    let slave = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(OFlag::O_NOCTTY.bits())
+        .open(name)
+        .expect("its other end");
+    let master = File::from(OwnedFd::from(master));
+    tcsetwinsize(&master, Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).expect("it has a size");
+    (master, slave.into())
+}
+
 /// Keeps what comes, until it is over.
 fn read_all(mut from: File, screen: &Screen) {
     let mut buffer = [0; 4096];
-    while !screen.over.load(Ordering::Relaxed) {
+    loop {
+        // What is there is read to its end, also when it is over.
+        let over = screen.over.load(Ordering::Relaxed);
         let mut came = [PollFd::new(from.as_fd(), PollFlags::POLLIN)];
-        if !poll(&mut came, PollTimeout::from(POLL_MS)).is_ok_and(|count| count > 0) {
-            continue;
+        match poll(&mut came, PollTimeout::from(POLL_MS)) {
+            Ok(count) if count > 0 => {}
+            _ if over => return,
+            _ => continue,
         }
         match from.read(&mut buffer) {
             Ok(count) if count > 0 => {

@@ -116,23 +116,6 @@ fn sleeping(home: &Home, mode: &str) -> Running {
     running
 }
 
-/// Whether a process goes, at the latest in five seconds.
-pub fn gone(pid: &str) -> bool {
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
-    let there = || {
-        // One that nobody has waited for yet is a zombie, and gone.
-        let status = std::fs::read_to_string(Path::new("/proc").join(pid).join("status")).unwrap_or_default();
-        !status.is_empty() && !status.contains("State:\tZ")
-    };
-    while there() {
-        if std::time::Instant::now() > until {
-            return false;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    true
-}
-
 /// Every call in the file has exactly one result, and every line is whole.
 #[track_caller]
 pub fn assert_answered(file: &Path) {

@@ -139,6 +139,8 @@ impl Conversation {
         if let Some(pith) = self.pith.take() {
             pith.abort();
         }
+        // A terminal that takes nothing does not keep the last words waiting for ever.
+        let _ = tokio::time::timeout(LEAVE_AFTER, self.screen.settle()).await;
         left
     }
 
@@ -171,12 +173,9 @@ impl Conversation {
     fn start(&mut self) {
         let mut options = self.options.clone();
         let (screen, style) = (Arc::downgrade(&self.screen), self.style);
-        let runtime = tokio::runtime::Handle::current();
         options.progress = Some(Arc::new(move |what: &str| {
             if let Some(screen) = screen.upgrade() {
-                let line = style.dim(&format!("· {}", harmless_line(what, NOTICE_CHARS)));
-                // Told from a thread that compiles, which may wait for it.
-                let _ = runtime.block_on(screen.say(format!("{line}\n")));
+                screen.offer(format!("{}\n", style.dim(&format!("· {}", harmless_line(what, NOTICE_CHARS)))));
             }
         }));
         self.starting = Some(tokio::spawn(pith_runtime::start(options)));
@@ -313,6 +312,9 @@ impl Conversation {
                     }
                     Typed::End => {
                         self.screen.edited(false).await?;
+                        if !self.keyboard.has_editor() {
+                            self.screen.say("\n").await?;
+                        }
                         return Err(Leave::Code(DONE));
                     }
                     Typed::Gone => return Err(Leave::Code(HUNG_UP)),

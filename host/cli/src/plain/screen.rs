@@ -61,6 +61,11 @@ impl Screen {
         self.tell(Told::Say(text.into())).await
     }
 
+    /// The same from a thread that must not wait; dropped where too much waits already.
+    pub fn offer(&self, text: String) {
+        let _ = self.told.try_send(Told::Say(text));
+    }
+
     /// Shows the events of this session from here on.
     pub async fn attach(&self, inbox: Inbox) -> Result<(), ScreenGone> {
         self.tell(Told::Attach(inbox)).await
@@ -159,8 +164,8 @@ impl Shown {
         };
         tokio::select! {
             biased;
-            event = event => Next::Event(event),
             told = self.heard.recv() => Next::Told(told),
+            event = event => Next::Event(event),
             () = due => Next::Tick,
         }
     }
@@ -171,14 +176,15 @@ impl Shown {
             Told::Attach(inbox) => self.inbox = Some(inbox),
             Told::Run => self.transcript.begin(),
             Told::Own => self.transcript.begin_own(),
-            Told::Ended(end) => self.transcript.end(&end),
+            Told::Ended(end) => {
+                self.show_waiting();
+                self.transcript.end(&end);
+            }
             Told::Edited(edited) => self.edited = edited,
             Told::Hold(held) => self.held = held,
             Told::Returned => self.transcript.returned(),
             Told::Settle(done) => {
-                while let Some(event) = self.waiting() {
-                    self.transcript.show(&event);
-                }
+                self.show_waiting();
                 // A listener that is gone does not wait.
                 if self.write().is_ok() {
                     let _ = done.send(());
@@ -187,9 +193,13 @@ impl Shown {
         }
     }
 
-    /// An event that is there already.
-    fn waiting(&mut self) -> Option<Event> {
-        self.inbox.as_mut().filter(|_| !self.held)?.next().now_or_never().flatten()
+    /// Shows the events that are there already.
+    fn show_waiting(&mut self) {
+        while let Some(inbox) = self.inbox.as_mut().filter(|_| !self.held)
+            && let Some(Some(event)) = inbox.next().now_or_never()
+        {
+            self.transcript.show(&event);
+        }
     }
 
     fn write(&mut self) -> io::Result<()> {

@@ -48,8 +48,11 @@ impl Clock {
 
     /// When it is to be said next, in seconds from its beginning.
     fn next(&self) -> u64 {
-        let done = usize::try_from(self.said).unwrap_or(usize::MAX);
-        SAID_AFTER.get(done).copied().unwrap_or((self.said + 1 - SAID_AFTER.len() as u64) * 60)
+        let spoken = SAID_AFTER.iter().zip(0..).find(|(_, place)| *place == self.said);
+        spoken.map_or_else(
+            || self.said.saturating_sub(SAID_AFTER.len() as u64 - 1).saturating_mul(60),
+            |(after, _)| *after,
+        )
     }
 
     fn is_due(&self) -> bool {
@@ -257,13 +260,13 @@ impl Transcript {
 
     fn start_block(&mut self, block: Block) {
         self.end_block();
-        self.block = block;
-        self.blank = true;
-        self.cleaner = Cleaner::default();
         if block == Block::Thoughts && !self.style.colour {
             // Without colours thoughts would look like the answer.
             self.line("· thinking");
         }
+        self.block = block;
+        self.blank = true;
+        self.cleaner = Cleaner::default();
     }
 
     fn text(&mut self, block: Block, text: &str) {

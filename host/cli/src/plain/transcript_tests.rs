@@ -83,14 +83,15 @@ fn escapes_that_are_split_over_deltas_do_nothing() {
 
 #[test]
 fn thoughts_are_dim_where_there_are_colours_and_a_line_where_not() {
-    let events = [delta(Delta::ThinkingDelta { content_index: 0, delta: "hm".to_owned() }), words("Yes.")];
+    let thought = |text: &str| delta(Delta::ThinkingDelta { content_index: 0, delta: text.to_owned() });
+    let events = [thought("h"), thought("m"), words("Yes.")];
     check(&events, "· thinking\nYes.\n");
     let mut transcript = Transcript::new(Style { colour: true, dumb: false });
     for event in &events {
         transcript.show(event);
     }
     transcript.settle();
-    assert_eq!(transcript.take(), "\u{1b}[2mhm\u{1b}[0m\nYes.\n");
+    assert_eq!(transcript.take(), "\u{1b}[2mh\u{1b}[0m\u{1b}[2mm\u{1b}[0m\nYes.\n");
 }
 
 #[test]
