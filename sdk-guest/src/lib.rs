@@ -208,6 +208,7 @@
 mod asked;
 mod authorities;
 mod call;
+mod canonical;
 mod context_of_call;
 mod error;
 mod input;
