@@ -13,7 +13,7 @@ use pith_bindings::imports::pith::plugin::{
     types::{Error, ErrorKind},
 };
 use pith_law::{Capability, ProcessBound, normalise};
-use pith_os::{Sandbox, Background, ProcessError, Whole, find_program};
+use pith_os::{Background, ProcessError, Sandbox, Whole, find_program};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
@@ -253,8 +253,8 @@ fn command_bytes(command: &Command) -> usize {
 
 /// A command in one short line.
 fn shown(command: &pith_os::Command) -> String {
-    let words = command.args.iter().map(|word| word.to_string_lossy());
-    let line = words.last().unwrap_or_else(|| command.program.to_string_lossy());
+    let last = command.args.last().map(|word| word.to_string_lossy());
+    let line = last.unwrap_or_else(|| command.program.to_string_lossy());
     let mut chars = line.chars().map(|char| if char.is_control() { ' ' } else { char });
     let short: String = chars.by_ref().take(SHOWN_CHARS).collect();
     if chars.next().is_some() { format!("{short}...") } else { short }
