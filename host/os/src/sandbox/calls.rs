@@ -57,8 +57,9 @@ const DENIED: &[c_long] = &[
 #[cfg(target_arch = "x86_64")]
 const X32: c_long = 0x4000_0000;
 
-/// `ioctl`s that put words into a terminal.
-const TERMINAL: [u64; 2] = [libc::TIOCSTI as u64, libc::TIOCLINUX as u64];
+/// `ioctl`s that put words into a terminal: `TIOCSTI` and `TIOCLINUX`, which have these numbers on all processors that there are filters for;
+/// their types differ between C libraries.
+const TERMINAL: [u64; 2] = [0x5412, 0x541c];
 
 /// Denies them to this thread and what it starts, for good. Programs of another kind of processor are killed.
 pub(super) fn deny() -> Result<(), SandboxError> {
