@@ -106,7 +106,7 @@ fn abort() {
 }
 
 /// Kinds of events that pi has not.
-const OWN: [&str; 4] = ["gate_verdict", "plugin_fault", "grant_missing", "notice"];
+const OWN: [&str; 3] = ["gate_verdict", "plugin_fault", "notice"];
 
 /// Compares two recordings of one conversation.
 #[track_caller]

@@ -138,13 +138,6 @@ pub enum Event {
         /// What happened, and which limit, if one was reached.
         cause: String,
     },
-    /// A plugin asked for what it was not granted. Pith's own.
-    GrantMissing {
-        /// The plugin.
-        plugin: String,
-        /// The capability, in the text form of grants.
-        capability: String,
-    },
     /// Something that people should know and nothing above says. Pith's own.
     Notice {
         /// One sentence.

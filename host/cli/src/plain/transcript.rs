@@ -194,10 +194,6 @@ impl Transcript {
                     format!("warning: plugin {plugin} failed in {export}: {}", harmless_line(cause, QUOTED_CHARS));
                 self.line(&self.style.red(&told));
             }
-            Event::GrantMissing { plugin, capability } => {
-                let capability = harmless_line(capability, QUOTED_CHARS);
-                self.line(&format!("note: plugin {plugin} asked for {capability}, which it was not granted"));
-            }
             Event::Notice { message } => self.line(&format!("note: {}", harmless_line(message, QUOTED_CHARS))),
             Event::AgentEnd { .. } | Event::AgentSettled { .. } => self.settle(),
             _ => {}
