@@ -44,7 +44,13 @@ impl Trap {
     fn set(self, home: &Home, path: &Path) -> Option<UnixListener> {
         match self {
             Self::Fifo => mknodat(CWD, path, FileType::Fifo, 0o600.into(), 0).unwrap(),
-            Self::Socket => return Some(UnixListener::bind(path).unwrap()),
+            Self::Socket => {
+                // By a short name: a socket's path is bounded.
+                let short = home.root().join("s");
+                let socket = UnixListener::bind(&short).unwrap();
+                fs::rename(&short, path).unwrap();
+                return Some(socket);
+            }
             Self::Zero => symlink("/dev/zero", path).unwrap(),
             Self::Outside => symlink(home.beside("secret.txt", SECRET), path).unwrap(),
             Self::Environment => symlink("/proc/self/environ", path).unwrap(),
@@ -115,7 +121,7 @@ async fn attachments() {
         let work = home.work();
         let reading = tokio::task::spawn_blocking(move || read_input(&work, &["@file.txt".to_owned()], None));
         let read = tokio::time::timeout(LIMIT, reading).await.expect("it ends").unwrap();
-        assert_eq!(read.is_ok(), matches!(trap, Trap::Outside | Trap::Environment), "{trap:?}: {read:?}");
+        assert_eq!(read.is_ok(), trap == Trap::Outside, "{trap:?}: {read:?}");
     })
     .await;
 }
@@ -126,9 +132,9 @@ async fn settings_and_scenarios() {
         let options = options(home, hi());
         fs::create_dir_all(&options.places.config).unwrap();
         let _held = trap.set(home, &options.places.settings_file());
-        // The user's own folder: links in it are the user's.
+        // The user's own folder: links in it are the user's, and so is what they lead to.
         let error = start(options).await.err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(error.contains("settings.toml") && !error.contains(SECRET), "{trap:?}: {error}");
+        assert!(!error.is_empty() && !error.contains("XDG_"), "{trap:?}: {error}");
     })
     .await;
     each("a scenario of the scripted model", async |_, home, trap| {

@@ -121,8 +121,8 @@ async fn control_is_back_soon_after_the_deadline_of_a_loop() {
     // Three ran into their deadline; then the guard is shut, and denies at once.
     let mut late: Vec<Duration> = over[..3].iter().map(|took| took.saturating_sub(GUARD)).collect();
     late.sort();
-    assert!(over[..3].iter().all(|took| *took >= GUARD - Duration::from_millis(5)), "too early: {over:?}");
-    // A busy machine makes one late, not all.
+    assert!(over[..3].iter().all(|took| *took >= GUARD - Duration::from_millis(100)), "too early: {over:?}");
+    // A busy machine makes one late, not all; it also tells of the beginning late.
     assert!(late[0] <= Duration::from_millis(100), "after the deadline: {late:?}");
     assert!(late[2] <= Duration::from_secs(1), "after the deadline: {late:?}");
     assert!(over[3] < Duration::from_millis(500), "disabled, and still asked: {over:?}");
