@@ -65,15 +65,17 @@ fn a_child_has_three_descriptors_and_dumps_no_core() {
 
 #[test]
 fn what_a_command_leaves_behind_ends_with_its_timeout() {
-    let home = Home::new();
-    let held = Held::new(&home);
-    let command = "exec 9>held; sleep 300 & sh -c 'sleep 301 & wait' & touch started; wait";
-    let call = json!({ "id": "c", "name": "bash", "arguments": { "command": command, "timeout": 1 } });
-    let run = home.play(json!([{ "calls": [call] }, { "text": "done" }]), &[]).ok();
-    let (text, is_error) = run.result("c");
-    assert!(is_error && text.contains("timed out after 1 second and"), "{text}");
-    assert!(home.work().join("started").exists());
-    held.ends();
+    for level in ["guard", "off"] {
+        let home = Home::new();
+        let held = Held::new(&home);
+        let command = "exec 9>held; sleep 300 & sh -c 'sleep 301 & wait' & touch started; wait";
+        let call = json!({ "id": "c", "name": "bash", "arguments": { "command": command, "timeout": 1 } });
+        let run = home.play(json!([{ "calls": [call] }, { "text": "done" }]), &["--sandbox", level]).ok();
+        let (text, is_error) = run.result("c");
+        assert!(is_error && text.contains("timed out after 1 second and"), "{level}: {text}");
+        assert!(home.work().join("started").exists());
+        held.ends();
+    }
 }
 
 #[test]
@@ -178,7 +180,12 @@ fn text_of(content: &Value) -> String {
 }
 
 fn start(home: &Home) -> Running {
-    home.start(&["--mode", "json", "--model", Wire::OpenAi.model(), "go"])
+    start_with(home, &[])
+}
+
+fn start_with(home: &Home, more: &[&str]) -> Running {
+    let args = ["--mode", "json", "--model", Wire::OpenAi.model()];
+    home.start(&[&args, more, &["go"]].concat())
 }
 
 /// Where the output of a command goes that runs in the background.
@@ -235,7 +242,8 @@ fn a_command_in_the_background_says_itself_when_it_is_over() {
 
 #[test]
 fn what_runs_in_the_background_ends_with_the_session_however_that_ends() {
-    for signal in [None, Some(Signal::INT), Some(Signal::TERM), Some(Signal::HUP)] {
+    let signals = [None, Some(Signal::INT), Some(Signal::TERM), Some(Signal::HUP)];
+    for (signal, level) in signals.into_iter().zip(["guard"; 4]).chain([(None, "off"), (Some(Signal::TERM), "off")]) {
         let server = model(move |said| match said {
             [] => background("start", "exec 9>held; echo ready; sleep 300 & sleep 300"),
             [_] if signal.is_some() => Reply::call("wait", "bash", json!({ "command": "sleep 300" })),
@@ -243,7 +251,7 @@ fn what_runs_in_the_background_ends_with_the_session_however_that_ends() {
         });
         let home = Wire::OpenAi.home(&server);
         let held = Held::new(&home);
-        let mut running = start(&home);
+        let mut running = start_with(&home, &["--sandbox", level]);
         if let Some(signal) = signal {
             running
                 .wait_line(|line| line.starts_with("{\"type\":\"tool_execution_start\"") && line.contains("\"wait\""));
