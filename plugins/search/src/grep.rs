@@ -10,6 +10,8 @@ use crate::findings::{Details, finish, more, passed_over, shown};
 use crate::{Scan, glob_hint, long_line, query, refused, relative_glob};
 
 const DEFAULT_MATCHES: u32 = 100;
+/// Where a pattern is not found in so many files at most, other ways to write it are tried.
+const PROBE_FILES_MAX: u32 = 5_000;
 
 /// The tool.
 pub struct Grep;
@@ -66,7 +68,9 @@ pub fn grep(input: GrepInput, cwd: &str, scan: impl Scan) -> Result<Output, Erro
     let asked = asked(&input, &path);
     let outcome = scan(&asked).map_err(|refusal| bad_pattern(refused(refusal, &path), &input))?;
     if outcome.hits.is_empty() && !outcome.truncated {
-        return nothing(&input, &path, &outcome);
+        return nothing(&input, &path, &outcome, |other| {
+            found_by(&scan, &Query { max_results: 1, ..other(asked.clone()) })
+        });
     }
     Ok(matches(&outcome, cwd, asked.max_results))
 }
@@ -134,7 +138,12 @@ fn whole_line(hit: &Hit, cwd: &str) -> String {
 }
 
 /// No match: why that may be.
-fn nothing(input: &GrepInput, path: &GuestPath, outcome: &Outcome) -> Result<Output, Error> {
+fn nothing(
+    input: &GrepInput,
+    path: &GuestPath,
+    outcome: &Outcome,
+    probe: impl Fn(fn(Query) -> Query) -> Option<String>,
+) -> Result<Output, Error> {
     let is_file = || std::fs::metadata(path).is_ok_and(|met| met.is_file());
     if outcome.binary > 0 && is_file() {
         return Err(Error::invalid(format!(
@@ -148,9 +157,21 @@ fn nothing(input: &GrepInput, path: &GuestPath, outcome: &Outcome) -> Result<Out
     }
     let mut text = String::from("No matches found.");
     match &input.glob {
-        _ if outcome.files_searched > 0 => text.push_str(&pattern_hint(input)),
+        _ if outcome.files_searched > 0 => {
+            let hint = match pattern_hint(input) {
+                "" if outcome.files_searched <= PROBE_FILES_MAX => other_ways(input, probe),
+                hint => hint,
+            };
+            text.push_str(hint);
+        }
         Some(glob) => {
-            text.push_str(&format!(" No file was searched: the glob `{glob}` lets none through.{}", glob_hint(glob)));
+            let hint = match glob_hint(glob) {
+                none if none.is_empty() && !glob.contains(['*', '?', '[', '{', '.', '/']) => {
+                    format!(" All in a folder of that name is `**/{glob}/**`.")
+                }
+                hint => hint,
+            };
+            text.push_str(&format!(" No file was searched: the glob `{glob}` lets none through.{hint}"));
         }
         None if outcome.skipped == 0 => {
             text.push_str(&format!(
@@ -160,6 +181,33 @@ fn nothing(input: &GrepInput, path: &GuestPath, outcome: &Outcome) -> Result<Out
         None => {}
     }
     Ok(finish(&text, passed_over(outcome), Details::default()))
+}
+
+/// What is found first by another query.
+fn found_by(scan: &impl Scan, query: &Query) -> Option<String> {
+    let found = scan(query).ok()?.hits.into_iter().find(|hit| !hit.is_context)?;
+    found.text.get(found.match_start as usize..found.match_end as usize).map(str::to_owned)
+}
+
+/// Whether the pattern would be found as plain text, or in another case. A turn of the model costs more than a second look at few files.
+fn other_ways(input: &GrepInput, probe: impl Fn(fn(Query) -> Query) -> Option<String>) -> &'static str {
+    let has_signs = input.pattern.contains(['(', ')', '[', ']', '{', '}', '.', '*', '+', '?', '^', '$', '|', '\\']);
+    if has_signs && !input.literal.unwrap_or(false) {
+        match probe(|query| Query { literal: true, ignore_case: true, ..query }) {
+            Some(found) if found == input.pattern || input.ignore_case.unwrap_or(false) => {
+                return " As plain text it is there: give literal=true.";
+            }
+            Some(_) => return " As plain text it is there, in another case: give literal=true and ignoreCase=true.",
+            None => {}
+        }
+    }
+    if !input.ignore_case.unwrap_or(false)
+        && input.pattern.chars().any(char::is_alphabetic)
+        && probe(|query| Query { ignore_case: true, ..query }).is_some()
+    {
+        return " In another case it is there: give ignoreCase=true.";
+    }
+    ""
 }
 
 /// What may be wrong with a pattern that was found nowhere; it begins with a blank where there is something.

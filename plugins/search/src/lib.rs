@@ -21,10 +21,10 @@ const MAX_RESULTS: u32 = 10_000;
 /// Bytes of a line that the host hands over: enough for the characters shown, and one more to see that it was cut.
 const LINE_BYTES: u32 = (MAX_LINE_CHARS as u32 + 1) * 4;
 
-/// What answers a query: in a component [`pith_sdk::scan::run`].
-pub trait Scan: FnOnce(&Query) -> Result<Outcome, Error> {}
+/// What answers queries: in a component [`pith_sdk::scan::run`].
+pub trait Scan: Fn(&Query) -> Result<Outcome, Error> {}
 
-impl<F: FnOnce(&Query) -> Result<Outcome, Error>> Scan for F {}
+impl<F: Fn(&Query) -> Result<Outcome, Error>> Scan for F {}
 
 /// One scan beneath `path`, hidden files too but for git's own.
 fn query(path: &GuestPath, limit: u32) -> Query {
@@ -83,6 +83,9 @@ fn glob_hint(glob: &str) -> String {
         " A glob cannot climb with `..`: give the folder as `path`.".to_owned()
     } else {
         let plain = glob.trim_start_matches("./").trim_start_matches('/');
+        if matches!(plain, "" | ".") {
+            return " `*` finds everything.".to_owned();
+        }
         if plain.trim_end_matches('/').contains('/') && !plain.starts_with("**/") {
             format!(" A glob with `/` counts from the folder searched; for any depth write `**/{plain}`.")
         } else {
@@ -119,6 +122,8 @@ mod tests {
             ("src/x.rs", "`**/src/x.rs`"),
             ("/src/*.rs", "`**/src/*.rs`"),
             ("../x/*.rs", "climb"),
+            (".", "`*`"),
+            ("./", "`*`"),
         ] {
             assert!(glob_hint(glob).contains(word), "{glob}: {}", glob_hint(glob));
         }

@@ -73,11 +73,12 @@ impl<'q> Shared<'q> {
             }
         };
         std::thread::scope(|scope| {
-            for _ in 1..threads {
-                // What a thread had that panicked is put back empty; the others go on.
-                scope.spawn(|| work());
-            }
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             work();
+            for other in others {
+                // A thread that panicked has told so, and what it had was put back empty; what the others found still stands.
+                let _ = other.join();
+            }
         });
         if (self.cancelled)() {
             return Err(ScanError::Cancelled);
