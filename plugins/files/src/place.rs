@@ -7,21 +7,26 @@ use pith_sdk::paths::GuestPath;
 use pith_sdk::{Content, Error, Output};
 
 use crate::letters::folded;
+use crate::names::names;
 
 /// The most names of one folder that are looked at.
 const MAX_NAMES: usize = 20_000;
 /// The most parts of a path that may look like others.
 const MAX_PARTS: usize = 16;
 
-/// The path that a tool was given. A leading `@` is a mark that people write before files, unless there is such a name.
+/// The path that a tool was given. A leading `@` is a mark that people write before files, to gates and so to tools; where
+/// there is only a name that begins with it, the way to write that is told.
 pub fn given(written: &str) -> Result<GuestPath, Error> {
-    if written.starts_with('@') {
+    let path = GuestPath::granted(written)?;
+    if written.starts_with('@') && std::fs::symlink_metadata(&path).is_err() {
         let first = written.split('/').next().unwrap_or_default();
         if std::fs::symlink_metadata(GuestPath::granted(&format!("./{first}"))?).is_ok() {
-            return GuestPath::granted(&format!("./{written}"));
+            return Err(Error::not_found(format!(
+                "A leading `@` is not part of a path, and there is no `{path}`. For what is called `{first}` write `./{written}`."
+            )));
         }
     }
-    GuestPath::granted(written)
+    Ok(path)
 }
 
 /// Where nothing is at `path`: the only other path there that looks the same. macOS writes names with a narrow space
@@ -49,9 +54,11 @@ pub fn look_alike(path: &GuestPath) -> Option<GuestPath> {
 /// The only name in a folder that looks like this one and is not plain ASCII.
 fn alike_in(folder: &GuestPath, name: &str) -> Option<String> {
     let wanted = folded(name);
-    let names =
-        std::fs::read_dir(folder).ok()?.take(MAX_NAMES).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut alike = names.filter(|other| !other.is_ascii() && other != name && folded(other) == wanted);
+    let (names, _) = names(folder, MAX_NAMES).ok()?;
+    let mut alike = names
+        .into_iter()
+        .map(|(other, _)| other)
+        .filter(|other| !other.is_ascii() && other != name && folded(other) == wanted);
     let only = alike.next()?;
     alike.next().is_none().then_some(only)
 }
