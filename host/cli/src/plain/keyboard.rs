@@ -86,7 +86,7 @@ impl Keyboard {
 
     /// What was typed next.
     pub async fn next(&mut self) -> Typed {
-        self.typed.recv().await.unwrap_or_else(|| Typed::Gone)
+        self.typed.recv().await.unwrap_or(Typed::Gone)
     }
 
     /// Ends `listen` and `one_line`; gives what came before that and was not taken. Nothing ends `edit` but the user.

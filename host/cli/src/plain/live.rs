@@ -4,7 +4,7 @@
 const ANCHOR_BYTES: usize = 512;
 
 /// What was shown of one call's output.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Live {
     /// The end of what was shown; all of it while that is short.
     anchor: String,
@@ -28,6 +28,10 @@ impl Live {
             Some(from) => (output.get(from..).unwrap_or_default(), false),
             None => (output, true),
         };
+        if gap {
+            self.anchor.clear();
+            self.whole = true;
+        }
         self.anchor.push_str(fresh);
         if self.anchor.len() > ANCHOR_BYTES {
             let cut = self.anchor.ceil_char_boundary(self.anchor.len() - ANCHOR_BYTES);

@@ -149,7 +149,7 @@ mod tests {
             id: "c".to_owned(),
             name: "tool\nname".to_owned(),
             value: Arc::new(serde_json::json!({})),
-            input: input.as_str().into(),
+            input: input.into(),
         };
         let asked = AskedQuestion {
             plugin: "gate".to_owned(),
