@@ -56,7 +56,8 @@ fn a_check_that_fails_shows_everything() {
         plugin.check(&home, "word_count", json!({ "path": "a.txt" }), says("a.txt has 2 words."));
     }));
     let told = failed.expect_err("it fails").downcast_ref::<String>().cloned().unwrap_or_default();
-    for part in ["word_count {\"path\":\"a.txt\"}", "a.txt has 1 words.", "a.txt has 2 words.", "--plugin", "agent_settled"]
+    for part in
+        ["word_count {\"path\":\"a.txt\"}", "a.txt has 1 words.", "a.txt has 2 words.", "--plugin", "agent_settled"]
     {
         assert!(told.contains(part), "{part}: {told}");
     }
