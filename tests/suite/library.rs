@@ -384,3 +384,39 @@ async fn an_abort_keeps_finished_results_and_answers_open_calls() {
     assert!(results[1].2, "{results:?}");
     assert!(!pith.abort(), "nothing runs any more");
 }
+
+/// Where nothing can hold programs, a person decides whether they run, once or for the session; a dismissed question and a "no" run nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_decides_about_programs_that_nothing_can_hold() {
+    let call =
+        |name: &str| json!({ "calls": [{ "name": "bash", "arguments": { "command": format!("touch {name}") } }] });
+    let mask = pith_runtime::SandboxMachine { bubblewrap: false, landlock_abi: 3 };
+    for (decisions, ran, asked) in [
+        (vec![Some(Decision::Deny), None, Some(Decision::Allow)], [false, false, true], 3),
+        (vec![Some(Decision::Allow), Some(Decision::AllowForSession)], [true, true, true], 2),
+    ] {
+        let home = Home::new();
+        let person = Answers::new(&decisions);
+        let mut options = options(&home);
+        options.model = Some(home.scripted(json!([call("a"), call("b"), call("c"), { "text": "done" }])));
+        options.person = Some(person.clone());
+        options.sandbox_mask = mask;
+        let pith = start(options).await;
+        pith.prompt(words("go")).await.expect("it runs");
+        let there = ["a", "b", "c"].map(|name| home.work().join(name).exists());
+        assert_eq!(there, ran, "{:?}", results(&pith));
+        let shown = person.shown.lock().expect("no panic");
+        assert_eq!(shown.len(), asked);
+        let (plugin, text, can_remember) = &shown[0].1[0];
+        assert!(plugin == "the sandbox" && *can_remember, "{plugin}");
+        assert!(text.contains("without a sandbox") && text.contains("Landlock is too old"), "{text}");
+    }
+    // Where they are held nobody is asked.
+    let home = Home::new();
+    let mut options = options(&home);
+    options.model = Some(home.scripted(json!([call("a"), { "text": "done" }])));
+    options.person = Some(Answers::new(&[]));
+    let pith = start(options).await;
+    pith.prompt(words("go")).await.expect("it runs");
+    assert!(home.work().join("a").exists(), "{:?}", results(&pith));
+}

@@ -14,8 +14,10 @@ use crate::{
     plugin::Plugin,
     usage::PluginUse,
 };
-use futures::future::{BoxFuture, join_all};
-use pith_core::{CallOutcome, CallScope, CanonicalCall, Fault, Filtered, Hooks, Judgement, OfferedTool, Tools};
+use futures::future::{BoxFuture, join, join_all};
+use pith_core::{
+    CallOutcome, CallScope, CanonicalCall, Fault, Filtered, Hooks, Judgement, OfferedTool, Tools, Verdict,
+};
 use pith_law::{Capability, Export, Request, fold_plugin_name, fold_tool_name};
 use pith_os::{Sandbox, SpoolDir};
 use pith_protocol::{CallOrigin, Exposure, ToolOutput};
@@ -230,6 +232,17 @@ impl PluginHost {
         texts.into_iter().map(|text| Notice { plugin: facts.name.clone(), text }).collect()
     }
 
+    /// Whether the call's programs may run although nothing can hold them is a person's to decide. Without a person they are refused when
+    /// they are started.
+    async fn judge_unheld(&self, call: &CanonicalCall, has_person: bool) -> Option<Judgement> {
+        let plugin = self.serving.get(&call.name).filter(|_| has_person)?;
+        let text = plugin.facts.process.question(&plugin.facts.name).await?;
+        let remember = Some(format!("unheld:{}", plugin.facts.name));
+        // No plugin has such a name, so none can have the answer remembered in its place.
+        let (plugin, digest) = ("the sandbox".to_owned(), String::new());
+        Some(Judgement { plugin, digest, verdict: Ok(Verdict::Ask { text, remember }) })
+    }
+
     fn serving(&self, export: Export) -> impl Iterator<Item = &Arc<Plugin>> {
         self.plugins.iter().filter(move |plugin| plugin.serves(export))
     }
@@ -342,9 +355,14 @@ impl Hooks for PluginHost {
         scope: CallScope,
     ) -> BoxFuture<'a, Vec<Judgement>> {
         let gates = self.serving(Export::ToolGate);
-        Box::pin(join_all(
-            gates.map(move |gate| exports::tool_gate::judge(&self.caller, gate, call, origin, scope.clone())),
-        ))
+        let own = self.judge_unheld(call, scope.facts.interactive);
+        let judged =
+            join_all(gates.map(move |gate| exports::tool_gate::judge(&self.caller, gate, call, origin, scope.clone())));
+        Box::pin(async move {
+            let (mut judged, own) = join(judged, own).await;
+            judged.extend(own);
+            judged
+        })
     }
 
     fn filter<'a>(

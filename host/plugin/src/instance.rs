@@ -105,6 +105,11 @@ impl Instance {
         }
     }
 
+    /// Whether a tool is called: what a person allowed, where the person was asked.
+    pub fn is_tool_call(&self) -> bool {
+        self.function == crate::exports::tools::CALL.name
+    }
+
     /// How many calls of imports there were.
     pub fn host_calls(&self) -> u32 {
         self.host_calls

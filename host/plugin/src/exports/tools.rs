@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-const CALL: Called = Called { export: Export::Tools, name: "tools.call" };
+pub(crate) const CALL: Called = Called { export: Export::Tools, name: "tools.call" };
 const SPECS: &str = "tools.specs";
 
 /// Runs one call of a tool.

@@ -13,14 +13,14 @@ use pith_bindings::imports::pith::plugin::{
     types::{Error, ErrorKind},
 };
 use pith_law::{Capability, ProcessBound, normalise};
-use pith_os::{Background, ProcessError, Sandbox, Whole, find_program};
+use pith_os::{Background, ProcessError, Sandbox, SandboxError, Whole, find_program};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -35,6 +35,8 @@ pub(crate) struct ProcessAuthority {
     environment: Vec<(OsString, OsString)>,
     /// What holds them.
     sandbox: Sandbox,
+    /// A person is asked about each call of its tools while nothing can hold its programs.
+    is_asked_about: AtomicBool,
     alive: Arc<Semaphore>,
     /// By spool; the oldest first.
     detached: Mutex<Vec<(PathBuf, Detached)>>,
@@ -71,6 +73,7 @@ impl ProcessAuthority {
             variables: BTreeSet::new(),
             environment: Vec::new(),
             sandbox,
+            is_asked_about: AtomicBool::new(false),
             alive: Arc::new(Semaphore::new(CHILDREN)),
             detached: Mutex::default(),
             left_running: Notify::new(),
@@ -139,20 +142,43 @@ impl ProcessAuthority {
                 () = left_running => {}
             }
         };
-        self.decide_sandbox().await?;
         own.fetch_add(1, Ordering::Relaxed);
         Ok(Alive { _place: place, own: own.clone() })
     }
 
-    /// Off the async threads, for the first program: it runs one to see whether that works.
-    async fn decide_sandbox(&self) -> Result<(), Error> {
-        if self.sandbox.is_decided() {
-            return Ok(());
+    /// Off the async threads, for the first program: it runs one to see whether that works. What was decided is told when a program starts.
+    async fn decide_sandbox(&self) {
+        if !self.sandbox.is_decided() {
+            let sandbox = self.sandbox.clone();
+            // Decided there, or anew at the start of the program.
+            let _ = tokio::task::spawn_blocking(move || sandbox.in_force().is_ok()).await;
         }
-        let sandbox = self.sandbox.clone();
-        let decided = tokio::task::spawn_blocking(move || sandbox.in_force().map(|_| ())).await;
-        let failed = |error: tokio::task::JoinError| refusal(ErrorKind::Internal, error.to_string());
-        decided.map_err(failed)?.map_err(|error| refused(&error.into()))
+    }
+
+    /// What a person decides before a tool of the plugin is called: whether its programs may run although nothing can hold them. None where
+    /// it runs none, or they are held. Who asks this answers for the call not being made without a yes.
+    pub async fn question(&self, plugin: &str) -> Option<String> {
+        if self.programs.is_empty() {
+            return None;
+        }
+        self.is_asked_about.store(true, Ordering::Relaxed);
+        self.decide_sandbox().await;
+        match self.sandbox.in_force() {
+            Err(SandboxError::Unavailable { bubblewrap, landlock }) => Some(format!(
+                "run programs of plugin {plugin} without a sandbox? They may do whatever you may, and read and change Pith's own files. The level \
+                 guard cannot be given here, because {bubblewrap} and {landlock}"
+            )),
+            _ => None,
+        }
+    }
+
+    /// What holds the next program; none where a person allowed a call's programs to go without.
+    fn sandbox(&self, is_persons: bool) -> Option<Sandbox> {
+        let is_allowed = is_persons && self.is_asked_about.load(Ordering::Relaxed);
+        match self.sandbox.in_force() {
+            Err(SandboxError::Unavailable { .. }) if is_allowed => None,
+            _ => Some(self.sandbox.clone()),
+        }
     }
 
     /// Keeps a program that runs on; those that ended are forgotten.
@@ -225,7 +251,7 @@ impl Instance {
             stdin_open: false,
             merge_stderr: command.merge_stderr,
             timeout: command.timeout_ms.map(|ms| Duration::from_millis(ms.into())),
-            sandbox: Some(authority.sandbox.clone()),
+            sandbox: authority.sandbox(self.is_tool_call() && scope.facts.interactive),
         })
     }
 }
@@ -296,6 +322,8 @@ impl Host for Instance {
 
     async fn run(&mut self, command: Command) -> wasmtime::Result<Result<Output, Error>> {
         self.enter(command_bytes(&command))?;
+        let facts = self.facts.clone();
+        facts.process.decide_sandbox().await;
         let command = match self.command(command) {
             Ok(command) => command,
             Err(refused) => return Ok(Err(refused)),
@@ -316,6 +344,8 @@ impl Host for Instance {
 
     async fn spawn(&mut self, command: Command) -> wasmtime::Result<Result<Resource<wit::Child>, Error>> {
         self.enter(command_bytes(&command))?;
+        let facts = self.facts.clone();
+        facts.process.decide_sandbox().await;
         let mut command = match self.command(command) {
             Ok(command) => command,
             Err(refused) => return Ok(Err(refused)),
