@@ -28,18 +28,8 @@ impl<F: Fn(&Query) -> Result<Outcome, Error>> Scan for F {}
 
 /// One scan beneath `path`, hidden files too but for git's own.
 fn query(path: &GuestPath, limit: u32) -> Query {
-    Query {
-        roots: vec![path.absolute().to_owned()],
-        pattern: None,
-        literal: false,
-        ignore_case: false,
-        folders: false,
-        globs: Vec::new(),
-        hidden: true,
-        context_lines: 0,
-        max_results: limit,
-        max_line_bytes: LINE_BYTES,
-    }
+    let all = Query::files(path.absolute());
+    Query { hidden: true, max_results: limit, max_line_bytes: LINE_BYTES, ..all }
 }
 
 /// A refusal of the host, in the words that help: the path's own where it is at fault, else those with what to write instead.
