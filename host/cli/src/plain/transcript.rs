@@ -70,6 +70,8 @@ pub struct Transcript {
     /// Nothing of the block was shown yet: what it begins with in blank lines is not.
     blank: bool,
     open: Vec<Open>,
+    /// Some of them ran beside each other: their ends say whose they are.
+    crowded: bool,
     /// The model is being asked.
     asking: Option<Clock>,
     /// The run's first message was shown by the one who typed it.
@@ -89,6 +91,7 @@ impl Transcript {
             at_start: true,
             blank: true,
             open: Vec::new(),
+            crowded: false,
             asking: None,
             echoed: false,
             own: None,
@@ -171,6 +174,7 @@ impl Transcript {
                     self.line(&self.style.cyan(&line));
                 }
                 let (id, tool) = (tool_call_id.clone(), harmless_line(tool_name, 64));
+                self.crowded |= !self.open.is_empty();
                 self.open.push(Open { id, line, tool, clock: Clock::new(), denied: false });
             }
             Event::ToolExecutionUpdate { partial_result, .. } => self.own_output(partial_result),
@@ -227,6 +231,7 @@ impl Transcript {
     pub fn settle(&mut self) {
         self.end_block();
         self.open.clear();
+        self.crowded = false;
         self.asking = None;
         self.own = None;
     }
@@ -326,7 +331,6 @@ impl Transcript {
 
     fn call_end(&mut self, id: &str, result: &ToolResultView, is_error: bool, duration_ms: Option<u64>) {
         let place = self.open.iter().position(|open| open.id == id);
-        let alone = self.open.len() == 1;
         let call = place.map(|place| self.open.remove(place));
         let denied = call.as_ref().is_some_and(|call| call.denied);
         if self.own.is_some() {
@@ -342,9 +346,10 @@ impl Transcript {
             return;
         }
         let name = match &call {
-            Some(call) if !alone => format!("{}: ", call.line),
+            Some(call) if self.crowded => format!("{}: ", call.line),
             _ => "  ".to_owned(),
         };
+        self.crowded &= !self.open.is_empty();
         let text: String = result.content.iter().filter_map(Content::as_text).collect();
         let outcome = match (is_error, duration_ms) {
             (true, Some(ms)) => format!("failed after {}: {}", lasted(ms), gist(&text)),

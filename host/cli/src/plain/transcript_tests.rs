@@ -55,7 +55,7 @@ fn calls_beside_each_other_are_told_apart() {
             end("b", "no such file", true, Some(3)),
             end("a", "x", false, Some(70_000)),
         ],
-        "· read a\n· read b\n· read b: failed after 3 ms: no such file\n  done in 1 min 10 s, 1 line\n",
+        "· read a\n· read b\n· read b: failed after 3 ms: no such file\n· read a: done in 1 min 10 s, 1 line\n",
     );
 }
 
