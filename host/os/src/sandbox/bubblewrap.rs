@@ -32,6 +32,10 @@ const DEVICES: [&str; 8] =
 /// What name resolution and the programs of some systems need of `/run`.
 const RUN: [&str; 3] = ["/run/current-system", "/run/opengl-driver", "/run/systemd/resolve/resolv.conf"];
 
+/// Parts of the system's ssh configuration. Where the child is not root they belong to nobody that it knows of, and ssh, which wants them to be
+/// root's or the user's, would not start.
+const SSH_PARTS: &str = "/etc/ssh/ssh_config.d";
+
 /// What root keeps: changing files of others and becoming others, as package managers do. Mounting, tracing, devices, raw memory and the
 /// opening of files by number, which knows no folders, are not among them.
 const CAPABILITIES: [&str; 9] = [
@@ -121,6 +125,10 @@ pub(super) fn wrap(command: &mut Command, bubblewrap: &Path, plan: &Plan, socket
         for capability in CAPABILITIES {
             args.add(&["--cap-add", capability]);
         }
+    }
+    let has_ssh_parts = || std::fs::read_dir(SSH_PARTS).is_ok_and(|mut entries| entries.next().is_some());
+    if !is_root && has_ssh_parts() {
+        args.add(&["--tmpfs", SSH_PARTS]);
     }
     args.run_folder();
     if let Some(at) = &plan.temp_at {
