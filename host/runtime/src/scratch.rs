@@ -197,6 +197,7 @@ mod tests {
             publisher: "local:test".to_owned(),
             origin: Origin::Shipped(b""),
             grants: grants.iter().map(|text| text.parse().unwrap()).collect(),
+            written: Vec::new(),
         };
         Home { places: Places::beneath(&top.join("pith")), planned: vec![plugin], top, _dir: dir }
     }
