@@ -1,5 +1,7 @@
 //! WASI over what was granted: an empty context, filled with the granted folders; and what WASI opens, judged before it is opened.
 
+mod names;
+
 use crate::{folders::GrantedFolder, instance::Instance, limits::RANDOM_BYTES, stdio::Kept};
 use std::{os::fd::AsRawFd, time::Duration};
 use wasmtime::component::{Linker, Resource};
@@ -9,8 +11,7 @@ use wasmtime_wasi::{
     p2::{
         FsError,
         bindings::filesystem::types::{
-            DescriptorFlags, DescriptorType, DirectoryEntry, DirectoryEntryStream, ErrorCode, HostDescriptor,
-            HostDirectoryEntryStream, MetadataHashValue, OpenFlags, PathFlags,
+            DescriptorFlags, DescriptorType, ErrorCode, HostDescriptor, MetadataHashValue, OpenFlags, PathFlags,
         },
     },
 };
@@ -70,8 +71,9 @@ impl HostMonotonicClock for Still {
     }
 }
 
-/// All of plain WASI, with two functions replaced. `open-at` refuses what is no regular file or folder: WASI opens without `O_NONBLOCK`, and
+/// All of plain WASI, with what lists folders and three functions replaced. `open-at` refuses what is no regular file or folder: WASI opens without `O_NONBLOCK`, and
 /// a FIFO would hold its thread for ever. `symlink-at` makes no link that could lead out: WASI itself would not follow it, programs would.
+/// `metadata-hash-at` knows the name that stands for one that is no UTF-8.
 pub(crate) fn add_to_linker(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
     linker.allow_shadowing(true);
@@ -82,9 +84,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<Instance>) -> wasmtime::Result<(
     types.func_wrap_async("[method]descriptor.symlink-at", |mut store, (folder, target, path)| {
         Box::new(async move { Ok((symlink_at(store.data_mut(), folder, target, path).await?,)) })
     })?;
-    types.func_wrap_async("[method]directory-entry-stream.read-directory-entry", |mut store, (names,)| {
-        Box::new(async move { Ok((next_name(store.data_mut(), names).await?,)) })
-    })?;
+    names::add_to_instance(&mut types)?;
     types.func_wrap_async("[method]descriptor.metadata-hash-at", |mut store, (folder, follow, path)| {
         Box::new(async move { Ok((metadata_hash_at(store.data_mut(), folder, follow, path).await?,)) })
     })?;
@@ -134,23 +134,6 @@ async fn open_at(
     }
 }
 
-/// A name that is no UTF-8 stands as one replacement character: WASI answers it with an error, at which libraries end the listing, and the
-/// names after it would be lost with it.
-async fn next_name(
-    instance: &mut Instance,
-    names: Resource<DirectoryEntryStream>,
-) -> wasmtime::Result<Result<Option<DirectoryEntry>, ErrorCode>> {
-    match instance.filesystem().read_directory_entry(names).await {
-        Ok(entry) => Ok(Ok(entry)),
-        Err(error) => Ok(match error.downcast()? {
-            ErrorCode::IllegalByteSequence => {
-                Ok(Some(DirectoryEntry { type_: DescriptorType::Unknown, name: NAMELESS.to_owned() }))
-            }
-            code => Err(code),
-        }),
-    }
-}
-
 /// C libraries ask for the hash of every name that they list, and end the listing where there is none.
 async fn metadata_hash_at(
     instance: &mut Instance,
@@ -158,7 +141,7 @@ async fn metadata_hash_at(
     follow: PathFlags,
     path: String,
 ) -> wasmtime::Result<Result<MetadataHashValue, ErrorCode>> {
-    if path == NAMELESS {
+    if path == names::NAMELESS {
         return Ok(Ok(MetadataHashValue { lower: 0, upper: 0 }));
     }
     match instance.filesystem().metadata_hash_at(folder, follow, path).await {
@@ -166,9 +149,6 @@ async fn metadata_hash_at(
         Err(error) => code(error).map(Err),
     }
 }
-
-/// U+FFFD, the replacement character.
-const NAMELESS: &str = "\u{fffd}";
 
 async fn symlink_at(
     instance: &mut Instance,
