@@ -120,7 +120,8 @@ impl Plugin {
             let files = message["filenames"].as_array().cloned().unwrap_or_default();
             files.into_iter().filter_map(|file| file.as_str().map(PathBuf::from))
         });
-        let component = files.filter(|file| file.extension().is_some_and(|extension| extension == "wasm")).last();
+        let mut components = files.filter(|file| file.extension().is_some_and(|extension| extension == "wasm"));
+        let component = components.next_back();
         let Some(component) = component else {
             panic!("{} makes no component: its [lib] needs crate-type = [\"cdylib\"]", folder.display())
         };
