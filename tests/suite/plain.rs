@@ -472,7 +472,7 @@ fn nothing_foreign_drives_the_terminal() {
     terminal.waits("denied by protect");
     terminal.waits("error: ");
     terminal.prompt();
-    terminal.line(&"!cat h".to_owned());
+    terminal.line("!cat h");
     terminal.waits("No such file");
     terminal.prompt();
     home.write("h", HOSTILE);
