@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::ground::{Plan, SandboxGround, is_others};
+use super::ground::{Plan, SandboxGround, has_entries, is_others};
 use super::sockets;
 use super::threads::on_lasting;
 use crate::process::Command;
@@ -126,8 +126,7 @@ pub(super) fn wrap(command: &mut Command, bubblewrap: &Path, plan: &Plan, socket
             args.add(&["--cap-add", capability]);
         }
     }
-    let has_ssh_parts = || std::fs::read_dir(SSH_PARTS).is_ok_and(|mut entries| entries.next().is_some());
-    if !is_root && has_ssh_parts() {
+    if !is_root && has_entries(Path::new(SSH_PARTS)) {
         args.add(&["--tmpfs", SSH_PARTS]);
     }
     args.run_folder();

@@ -313,6 +313,11 @@ fn is_same(one: &Option<Metadata>, other: &Option<Metadata>) -> bool {
     }
 }
 
+/// Whether it is a folder with something in it.
+pub(super) fn has_entries(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+}
+
 /// Whether nobody but root, or somebody outside of this user namespace, can have put the file there: neither this user nor a child of its.
 pub(super) fn is_others(path: &Path) -> bool {
     let me = rustix::process::geteuid();
