@@ -1,7 +1,7 @@
 //! Where a case happens: shipped tools and hostile plugins in one host, a bystander among them, and an eye on memory.
 
 use pith_plugin::{Limits, PluginSource};
-use pith_tests::{Bench, Bystander, hostile_component, plugin_source, shipped_sources};
+use pith_tests::{Bench, Bystander, Latencies, hostile_component, plugin_source, shipped_sources};
 use serde_json::{Value, json};
 use std::{
     path::PathBuf,
@@ -61,13 +61,20 @@ pub async fn case(name: &str, plugins: &[PluginSource], body: impl AsyncFn(&Aren
         let seen = bystander.take();
         let grown = memory("VmHWM").saturating_sub(before);
         bystander.stop().await;
-        println!("{name:56} {seen}; quiet p99 {:5.2} ms; +{} MiB", quiet.within(0.99).as_secs_f64() * 1e3, grown >> 10);
+        print(name, &seen, &quiet, grown);
         if seen.within(0.99) <= quiet.within(0.99) + SLOWER && grown <= GROWTH_KIB {
             return;
         }
         worst = format!("{seen} (quiet: {quiet}); grown by {} MiB", grown >> 10);
     }
     panic!("{name}: {worst}");
+}
+
+/// The figures of a case, for whoever looks with `--nocapture`.
+#[allow(clippy::print_stdout, reason = "figures are what a case is for")]
+fn print(name: &str, seen: &Latencies, quiet: &Latencies, grown_kib: u64) {
+    let quiet = quiet.within(0.99).as_secs_f64() * 1e3;
+    println!("{name:56} {seen}; quiet p99 {quiet:5.2} ms; +{} MiB", grown_kib >> 10);
 }
 
 impl Arena {

@@ -109,8 +109,8 @@ async fn precompiled_code() {
         // What the host itself compiled: as native as it gets.
         let cache = tempfile::tempdir().unwrap();
         drop(load(source(small()), &cache.path().join("compiled")).await.expect("a good one loads"));
-        let code = std::fs::read_dir(cache.path().join("compiled")).unwrap().map(|entry| entry.unwrap().path());
-        let code = code.filter(|path| path.extension().is_some_and(|is| is == "cwasm")).next().expect("compiled code");
+        let mut code = std::fs::read_dir(cache.path().join("compiled")).unwrap().map(|entry| entry.unwrap().path());
+        let code = code.find(|path| path.extension().is_some_and(|is| is == "cwasm")).expect("compiled code");
         let bytes = std::fs::read(&code).unwrap();
         assert!(matches!(refused(arena, bytes.clone()).await, LoadError::Precompiled { .. }));
         let named = cache.path().join("plugin.wasm");
