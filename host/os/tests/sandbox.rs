@@ -111,8 +111,8 @@ fn probe() {
         other => panic!("{other}"),
     };
     match tried {
-        Ok(()) => println!("probed: reached"),
-        Err(error) => println!("probed: {error}"),
+        Ok(()) => writeln!(std::io::stdout(), "probed: reached").unwrap(),
+        Err(error) => writeln!(std::io::stdout(), "probed: {error}").unwrap(),
     }
 }
 
