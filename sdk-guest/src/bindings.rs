@@ -57,18 +57,38 @@ pub mod tool_filter {
     });
 }
 
-/// What the standard library knows and does not tell: the names of the granted folders. The component linker replaces this
-/// version by the one that the standard library imports.
-pub mod preopens {
+/// What the standard library knows and does not tell, or not in one question a name: the granted folders, and the names in
+/// one. These are the functions that are used, of interfaces that the standard library imports whole; the component linker
+/// replaces this version by the one that it imports.
+pub mod folders {
     wit_bindgen::generate!({
         inline: "
-            package pith:sdk-preopens;
-            world imports-preopens {
+            package pith:sdk-folders;
+            world imports-folders {
+                import wasi:filesystem/types@0.2.1;
                 import wasi:filesystem/preopens@0.2.1;
             }
             package wasi:filesystem@0.2.1 {
                 interface types {
-                    resource descriptor;
+                    enum descriptor-type { unknown, block-device, character-device, directory, fifo, symbolic-link, regular-file, socket }
+                    flags descriptor-flags { read, write, file-integrity-sync, data-integrity-sync, requested-write-sync, mutate-directory }
+                    flags path-flags { symlink-follow }
+                    flags open-flags { create, directory, exclusive, truncate }
+                    record directory-entry { %type: descriptor-type, name: string }
+                    enum error-code {
+                        access, would-block, already, bad-descriptor, busy, deadlock, quota, exist, file-too-large,
+                        illegal-byte-sequence, in-progress, interrupted, invalid, io, is-directory, loop, too-many-links,
+                        message-size, name-too-long, no-device, no-entry, no-lock, insufficient-memory, insufficient-space,
+                        not-directory, not-empty, not-recoverable, unsupported, no-tty, no-such-device, overflow,
+                        not-permitted, pipe, read-only, invalid-seek, text-file-busy, cross-device
+                    }
+                    resource descriptor {
+                        open-at: func(path-flags: path-flags, path: string, open-flags: open-flags, %flags: descriptor-flags) -> result<descriptor, error-code>;
+                        read-directory: func() -> result<directory-entry-stream, error-code>;
+                    }
+                    resource directory-entry-stream {
+                        read-directory-entry: func() -> result<option<directory-entry>, error-code>;
+                    }
                 }
                 interface preopens {
                     use types.{descriptor};
@@ -76,7 +96,7 @@ pub mod preopens {
                 }
             }
         ",
-        world: "pith:sdk-preopens/imports-preopens",
+        world: "pith:sdk-folders/imports-folders",
         generate_all,
     });
 }

@@ -2,6 +2,12 @@
 
 use std::borrow::Cow;
 
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+mod quoting;
+
+pub use quoting::{listed, shell_word};
+
 /// The most lines that one result shows.
 pub const MAX_LINES: usize = 2_000;
 /// The most bytes that one result shows.
@@ -78,6 +84,69 @@ pub struct Head<'a> {
     pub cut_by: Option<CutBy>,
 }
 
+impl Head<'_> {
+    /// What the details say of the cut; none where nothing was cut.
+    pub fn truncation(&self) -> Option<Truncation> {
+        Some(Truncation::new(self.cut_by?, self.text, self.lines as u64))
+    }
+}
+
+/// What was left out of a result, for its details.
+///
+/// ```
+/// use pith_sdk::{Output, text::{Cut, with_notices}};
+///
+/// let cut = Cut { limit_reached: Some(("noteLimitReached", 2)), ..Cut::default() };
+/// let text = with_notices("first\nsecond", &["2 of 3 notes shown. Use limit=4 for more.".to_owned()]);
+/// let output = Output::text(text).details_if(cut.if_any());
+/// assert_eq!(output.to_text(), "first\nsecond\n\n[2 of 3 notes shown. Use limit=4 for more.]");
+/// assert_eq!(output.details.as_deref(), Some(r#"{"noteLimitReached":2}"#));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// The key and the limit of a count, where there is at least one thing more.
+    pub limit_reached: Option<(&'static str, u64)>,
+    /// Where even what is within the limit was too much text.
+    pub truncation: Option<Truncation>,
+    /// Some lines were cut.
+    pub lines_truncated: bool,
+}
+
+impl Cut {
+    /// Itself where anything was left out: for [`Output::details_if`](crate::Output::details_if).
+    pub fn if_any(&self) -> Option<&Self> {
+        (*self != Self::default()).then_some(self)
+    }
+}
+
+impl Serialize for Cut {
+    /// An object without what did not happen: `{"entryLimitReached":500,"truncation":{...},"linesTruncated":true}`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some((key, limit)) = self.limit_reached {
+            map.serialize_entry(key, &limit)?;
+        }
+        if let Some(truncation) = &self.truncation {
+            map.serialize_entry("truncation", truncation)?;
+        }
+        if self.lines_truncated {
+            map.serialize_entry("linesTruncated", &true)?;
+        }
+        map.end()
+    }
+}
+
+/// A text, and after a blank line what is to be said of it, in brackets. Line ends before the notices go; without notices
+/// the text is as it was.
+pub fn with_notices(text: &str, notices: &[String]) -> String {
+    if notices.is_empty() {
+        return text.to_owned();
+    }
+    let text = text.trim_end_matches(['\n', '\r']);
+    let gap = if text.is_empty() { "" } else { "\n\n" };
+    format!("{text}{gap}[{}]", notices.join(" "))
+}
+
 /// The first whole lines of `text` within both limits; none at all where the first is too long.
 pub fn head(text: &str, max_lines: usize, max_bytes: usize) -> Head<'_> {
     let mut end = 0;
@@ -147,6 +216,27 @@ mod tests {
         assert_eq!(head("aaa\nbbb\nccc", 9, 7), Head { text: "aaa\nbbb", lines: 2, cut_by: Some(CutBy::Bytes) });
         assert_eq!(head("aaa\nbbb", 9, 6), Head { text: "aaa", lines: 1, cut_by: Some(CutBy::Bytes) });
         assert_eq!(head("aaaa", 9, 3), Head { text: "", lines: 0, cut_by: Some(CutBy::Bytes) });
+    }
+
+    #[test]
+    fn details_name_only_what_was_cut() {
+        let json = |cut: &Cut| serde_json::to_value(cut).unwrap();
+        assert_eq!(Cut::default().if_any(), None);
+        let limit = Cut { limit_reached: Some(("entryLimitReached", 2)), lines_truncated: true, ..Cut::default() };
+        assert_eq!(json(&limit), serde_json::json!({ "entryLimitReached": 2, "linesTruncated": true }));
+        let truncation = head("aaa\nbbb", 9, 6).truncation();
+        let cut = Cut { truncation, ..Cut::default() };
+        assert_eq!(json(&cut)["truncation"]["outputLines"], 1);
+        assert!(cut.if_any().is_some() && head("a", 9, 6).truncation().is_none());
+    }
+
+    #[test]
+    fn notices_stand_after_a_blank_line() {
+        let notices = ["One.".to_owned(), "Two.".to_owned()];
+        for (text, expected) in [("a", "a\n\n[One. Two.]"), ("a\r\n\n", "a\n\n[One. Two.]"), ("", "[One. Two.]")] {
+            assert_eq!(with_notices(text, &notices), expected);
+        }
+        assert_eq!(with_notices("a\n", &[]), "a\n");
     }
 
     #[test]

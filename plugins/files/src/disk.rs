@@ -30,7 +30,7 @@ impl Unopened {
             Self::Folder => {
                 Error::invalid(format!("`{path}` is a folder. List it with ls, or name a file in it to {deed}."))
             }
-            Self::Special => Error::invalid(format!("`{path}` is not a regular file.")),
+            Self::Special => Error::invalid(format!("`{path}` is not a regular file; name another one to {deed}.")),
             Self::Error(error) => place::explain(path, deed, error),
         }
     }

@@ -1,10 +1,9 @@
-use pith_sdk::text::{count, size};
+use pith_sdk::text::{count, shell_word, size};
 use pith_sdk::{Context, Error, Execution, Output, Property, Schema, Tool};
 use serde::{Deserialize, Serialize};
 
 use crate::diff::Diff;
 use crate::disk::{self, MAX_EDIT_BYTES, Replaced};
-use crate::quoting::shell_word;
 use crate::sniff::{Kind, SNIFF_BYTES, kind};
 use crate::{matching, place};
 

@@ -1,7 +1,6 @@
 //! The names in a folder, as `ls` shows them.
 
-use pith_sdk::text::{CutBy, MAX_BYTES, Truncation, head, size};
-use serde::Serialize;
+use pith_sdk::text::{Cut, MAX_BYTES, head, size, with_notices};
 
 /// Entries shown where the call says nothing.
 pub const DEFAULT_ENTRIES: usize = 500;
@@ -13,27 +12,15 @@ pub const MAX_ENTRIES: usize = 200_000;
 pub struct Listing {
     /// One name a line; folders end with `/`.
     pub text: String,
-    /// None where all is shown.
-    pub details: Option<Details>,
-}
-
-/// What views and scripts may want to know of a listing that was cut.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Details {
-    /// The limit, where there are more entries.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub entry_limit_reached: Option<usize>,
-    /// Where even those within the limit were too much text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncation: Option<Truncation>,
+    /// What was left out.
+    pub cut: Cut,
 }
 
 /// Sorts names without regard to case and shows the first `limit`. `all` says that `names` is the whole folder, but for `unnamed` entries
 /// whose names are no text.
 pub fn list(mut names: Vec<String>, limit: usize, all: bool, unnamed: usize) -> Listing {
     if names.is_empty() && unnamed == 0 {
-        return Listing { text: "(empty folder)".to_owned(), details: None };
+        return Listing { text: "(empty folder)".to_owned(), cut: Cut::default() };
     }
     let total = names.len();
     let quoted = names.iter().any(|name| name.starts_with('"'));
@@ -41,45 +28,38 @@ pub fn list(mut names: Vec<String>, limit: usize, all: bool, unnamed: usize) -> 
     let joined = names.join("\n");
     let shown = head(&joined, usize::MAX, MAX_BYTES);
     let mut notices = Vec::new();
-    let mut details = Details::default();
     let of = if all { format!("{total}") } else { format!("more than {total}") };
     if shown.cut_by.is_some() {
         notices.push(format!(
-            "{} of {of} entries shown ({} limit). Use find with a pattern for others.",
+            "{} of {of} entries shown ({} limit). For others search by a pattern.",
             shown.lines,
             size(MAX_BYTES as u64)
         ));
-        details.truncation = Some(Truncation::new(CutBy::Bytes, shown.text, shown.lines as u64));
     } else if total > limit || !all {
         let way =
             if limit < total { format!(" Use limit={} for more.", limit.saturating_mul(2)) } else { String::new() };
         notices.push(format!("{} of {of} entries shown.{way}", names.len()));
-    }
-    if total > limit || !all {
-        details.entry_limit_reached = Some(limit);
     }
     if quoted {
         notices.push("Names in quotes are JSON strings: they have control characters or quotes.".to_owned());
     }
     if unnamed > 0 {
         let names = if unnamed == 1 { "1 name that is" } else { &format!("{unnamed} names that are") };
-        notices.push(format!("{names} not UTF-8 left out; only bash can reach such files."));
+        notices.push(format!("{names} not UTF-8 left out; only a shell command can reach such files."));
     }
-    let gap = if shown.text.is_empty() { "" } else { "\n\n" };
-    let text = if notices.is_empty() { joined } else { format!("{}{gap}[{}]", shown.text, notices.join(" ")) };
-    Listing { text, details: (details != Details::default()).then_some(details) }
+    let limit_reached = (total > limit || !all).then_some(("entryLimitReached", limit as u64));
+    let cut = Cut { limit_reached, truncation: shown.truncation(), ..Cut::default() };
+    Listing { text: with_notices(shown.text, &notices), cut }
 }
 
-/// Keeps the first `limit` names in the order that has no regard to case and to a folder's slash. Only those are sorted.
+/// Keeps the first `limit` names in the order that has no regard to case and to a folder's slash.
 fn first_sorted(names: &mut Vec<String>, limit: usize) {
-    let key = |name: &str| name.strip_suffix('/').unwrap_or(name).to_lowercase();
-    let mut keyed: Vec<(String, String)> = names.drain(..).map(|name| (key(&name), name)).collect();
-    if limit < keyed.len() {
-        keyed.select_nth_unstable(limit);
-        keyed.truncate(limit);
-    }
-    keyed.sort_unstable();
-    names.extend(keyed.into_iter().map(|(_, name)| name));
+    // A name after its key in one text, apart by what no name has: strings are sorted by less code than pairs.
+    let keyed = |name: String| format!("{}\0{name}", name.strip_suffix('/').unwrap_or(&name).to_lowercase());
+    let mut sorted: Vec<String> = names.drain(..).map(keyed).collect();
+    sorted.sort_unstable();
+    sorted.truncate(limit);
+    names.extend(sorted.iter().filter_map(|keyed| keyed.split_once('\0')).map(|(_, name)| name.to_owned()));
 }
 
 #[cfg(test)]
@@ -94,11 +74,11 @@ mod tests {
     fn sorts_without_case_and_keeps_dotfiles() {
         let listing = list(names(&["b", "A/", ".git/", "a.c", "C"]), 500, true, 0);
         assert_eq!(listing.text, ".git/\nA/\na.c\nb\nC");
-        assert_eq!(listing.details, None);
+        assert_eq!(listing.cut, Cut::default());
         assert_eq!(list(Vec::new(), 500, true, 0).text, "(empty folder)");
         assert_eq!(
             list(Vec::new(), 500, true, 1).text,
-            "[1 name that is not UTF-8 left out; only bash can reach such files.]"
+            "[1 name that is not UTF-8 left out; only a shell command can reach such files.]"
         );
     }
 
@@ -107,7 +87,7 @@ mod tests {
         assert_eq!(list(names(&["a", "b"]), 2, true, 0).text, "a\nb");
         let cut = list(names(&["a", "b", "c"]), 2, true, 0);
         assert_eq!(cut.text, "a\nb\n\n[2 of 3 entries shown. Use limit=4 for more.]");
-        assert_eq!(cut.details, Some(Details { entry_limit_reached: Some(2), truncation: None }));
+        assert_eq!(cut.cut, Cut { limit_reached: Some(("entryLimitReached", 2)), ..Cut::default() });
     }
 
     #[test]
@@ -115,7 +95,7 @@ mod tests {
         let many: Vec<String> = (0..2000).map(|n| format!("{n:0>100}")).collect();
         let listing = list(many, 2000, true, 0);
         assert!(
-            listing.text.ends_with("[506 of 2000 entries shown (50.0KB limit). Use find with a pattern for others.]"),
+            listing.text.ends_with("[506 of 2000 entries shown (50.0KB limit). For others search by a pattern.]"),
             "{}",
             &listing.text[listing.text.len() - 80..]
         );

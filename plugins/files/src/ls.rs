@@ -1,13 +1,13 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use pith_sdk::paths::{Entries, Entry, EntryKind};
+use pith_sdk::text::listed;
 use pith_sdk::{Context, Error, Output, Property, Schema, Tool};
 use serde::Deserialize;
 
 use crate::listing::{DEFAULT_ENTRIES, MAX_ENTRIES, list};
-use crate::names::{Kind, names};
 use crate::place;
-use crate::quoting::listed;
 
 /// The replacement character.
 const NAMELESS: &str = "\u{fffd}";
@@ -44,8 +44,7 @@ impl Tool for Ls {
             metadata = std::fs::metadata(&other);
             path = other;
         }
-        let explain = |error: std::io::Error| path.explain("list", &error);
-        let metadata = metadata.map_err(explain)?;
+        let metadata = metadata.map_err(|error| path.explain("list", &error))?;
         if !metadata.is_dir() {
             return Err(Error::invalid(if metadata.is_file() {
                 format!("`{path}` is a file, not a folder. Read it with read.")
@@ -53,20 +52,22 @@ impl Tool for Ls {
                 format!("`{path}` is not a folder.")
             }));
         }
-        let (entries, all) = names(&path, MAX_ENTRIES).map_err(explain)?;
+        let Entries { entries, is_all } = path.entries(MAX_ENTRIES)?;
         let mut shown = Vec::with_capacity(entries.len());
         let mut unnamed = 0;
-        for (mut name, kind) in entries {
+        for Entry { mut name, kind } in entries {
             // What the host gives for a name that is no UTF-8: it can be neither shown nor opened.
             if name == NAMELESS {
                 unnamed += 1;
                 continue;
             }
             let is_folder = match kind {
-                Kind::Folder => true,
+                EntryKind::Folder => true,
                 // A link is a folder if what it leads to is one, and is reachable.
-                Kind::Link => std::fs::metadata(Path::new(path.absolute()).join(&name)).is_ok_and(|to| to.is_dir()),
-                Kind::Other => false,
+                EntryKind::Link => {
+                    std::fs::metadata(Path::new(path.absolute()).join(&name)).is_ok_and(|to| to.is_dir())
+                }
+                EntryKind::File | EntryKind::Other => false,
             };
             if let Cow::Owned(quoted) = listed(&name) {
                 name = quoted;
@@ -77,8 +78,8 @@ impl Tool for Ls {
             shown.push(name);
         }
         let limit = input.limit.map_or(DEFAULT_ENTRIES, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        let listing = list(shown, limit, all, unnamed);
-        let output = Output::text(listing.text).details_if(listing.details.as_ref());
+        let listing = list(shown, limit, is_all, unnamed);
+        let output = Output::text(listing.text).details_if(listing.cut.if_any());
         Ok(place::noted(output, &path, &written))
     }
 }

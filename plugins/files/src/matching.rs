@@ -111,9 +111,10 @@ pub fn apply(original: &[u8], edits: &[Edit], shown_path: &str) -> Result<Edited
         };
         let range = place.range.start + bom..place.range.end + bom;
         let text = with_line_ends(&edit.new_text, original, range.start);
-        found.push((i, Replacement { range, text }));
+        // In the file's order, without `sort`: that would be 6 kB of the component, for a handful of edits.
+        let at = found.partition_point(|(_, other)| (other.range.start, other.range.end) <= (range.start, range.end));
+        found.insert(at, (i, Replacement { range, text }));
     }
-    found.sort_by_key(|(_, replacement)| (replacement.range.start, replacement.range.end));
     for pair in found.windows(2) {
         let [(a, first), (b, second)] = pair else { continue };
         if second.range.start < first.range.end {

@@ -23,7 +23,7 @@ pub(crate) fn ambiguous(places: &[Place], which: &str, shown_path: &str) -> Stri
 /// It is there once, and where folding makes no difference once more.
 pub(crate) fn ambiguous_alike(place: &Place, alike: &[Place], which: &str, shown_path: &str) -> String {
     format!(
-        "{which} is at line {} of `{shown_path}` as written, but without regard to trailing white space and the shape of quotes, dashes and spaces it is there {} times ({}). It must be unique: add lines before or after it until it is.",
+        "Found {which} in `{shown_path}` exactly as written at line {}, but {} times ({}) where trailing white space and the shape of quotes, dashes and spaces are ignored. It must be unique: add lines before or after it until it is.",
         place.line,
         alike.len(),
         lines(alike)
@@ -31,9 +31,12 @@ pub(crate) fn ambiguous_alike(place: &Place, alike: &[Place], which: &str, shown
 }
 
 fn lines(places: &[Place]) -> String {
-    let mut numbers: Vec<usize> = places.iter().map(|place| place.line).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
+    let mut numbers = Vec::new();
+    for place in places {
+        if let Err(at) = numbers.binary_search(&place.line) {
+            numbers.insert(at, place.line);
+        }
+    }
     let more = if numbers.len() > MAX_LINES_NAMED { ", ..." } else { "" };
     let noun = if numbers.len() == 1 { "line" } else { "lines" };
     let named: Vec<String> = numbers.iter().take(MAX_LINES_NAMED).map(usize::to_string).collect();
@@ -45,11 +48,11 @@ pub(crate) fn not_found(text: &str, old: &str, edit: &Edit, which: &str, shown_p
     let shown = |line: &str| quoted(line, stand_in);
     let head = format!("Could not find {which} in `{shown_path}`.");
     if old.trim().is_empty() {
-        return format!("{head} It is only white space: take a line beside it into both texts.");
+        return format!("{head} It is only white space: include a line beside it in both texts.");
     }
     if old.contains(char::REPLACEMENT_CHARACTER) && text.contains(stand_in) {
         return format!(
-            "{head} It has \u{fffd}, which read shows for bytes that are not UTF-8: take only text beside them, edit keeps them as they are."
+            "{head} It has \u{fffd}, which read shows for bytes that are not UTF-8: use only the text beside them; edit leaves those bytes as they are."
         );
     }
     let new = edit.new_text.replace("\r\n", "\n");
@@ -97,7 +100,11 @@ pub(crate) fn not_found(text: &str, old: &str, edit: &Edit, which: &str, shown_p
             shown(wanted)
         ),
         (Some(_), None) => {
-            format!("{head} It agrees from line {} on, but the file ends after line {}.", start + 1, lines.len())
+            format!(
+                "{head} It agrees from line {} on, but the file ends after line {}: leave out the rest.",
+                start + 1,
+                lines.len()
+            )
         }
     }
 }

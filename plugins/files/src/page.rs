@@ -2,10 +2,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use pith_sdk::text::{CutBy, MAX_BYTES, MAX_LINES, Truncation, count, size};
-use serde::Serialize;
-
-use crate::quoting::shell_word;
+use pith_sdk::text::{Cut, CutBy, MAX_BYTES, MAX_LINES, Truncation, count, shell_word, size, with_notices};
 
 /// How many bytes are read on to learn how many lines there are. Beyond it the notice says "more than".
 pub const COUNT_BYTES: u64 = 256 * 1024 * 1024;
@@ -138,22 +135,17 @@ impl Page {
             );
         }
         notices.extend(note);
-        if notices.is_empty() {
-            return self.text.clone();
-        }
-        let text = if self.text.trim().is_empty() { "" } else { self.text.trim_end_matches(['\n', '\r']) };
-        let gap = if text.is_empty() { "" } else { "\n\n" };
-        format!("{text}{gap}[{}]", notices.join(" "))
+        with_notices(if self.text.trim().is_empty() { "" } else { &self.text }, &notices)
     }
 
-    /// What views and scripts may want to know; none where the whole was read.
-    pub fn details(&self) -> Option<Details> {
-        let truncation = Truncation {
+    /// What views and scripts may want to know.
+    pub fn cut(&self) -> Cut {
+        let truncation = self.cut_by.map(|cut_by| Truncation {
             total_lines: self.total_is_exact.then_some(self.total_lines as u64),
             first_line_exceeds_limit: self.long_line_bytes.is_some(),
-            ..Truncation::new(self.cut_by?, &self.text, self.lines as u64)
-        };
-        Some(Details { truncation })
+            ..Truncation::new(cut_by, &self.text, self.lines as u64)
+        });
+        Cut { truncation, ..Cut::default() }
     }
 }
 
@@ -228,12 +220,6 @@ pub(crate) fn newlines(bytes: &[u8]) -> usize {
     count
 }
 
-/// What views and scripts may want to know of a file that was not shown whole.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Details {
-    truncation: Truncation,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,7 +240,7 @@ mod tests {
     fn what_fits_comes_as_it_is() {
         for text in ["a", "a\n", "a\r\nb", "x\n\ny\n", "\n\na"] {
             assert_eq!(shown(text, 1, None), text);
-            assert!(read(text, 1, None).details().is_none());
+            assert_eq!(read(text, 1, None).cut().if_any(), None);
         }
         assert_eq!(shown("\u{feff}a\n", 1, None), "a\n");
         assert_eq!(shown("", 1, None), "[The file is empty.]");
@@ -329,7 +315,7 @@ mod tests {
         );
         assert_eq!(shown(numbered(5), 4, Some(2)), "line 4\nline 5\n");
         assert_eq!(shown(numbered(5), 4, Some(1)), "line 4\n\n[1 more line in file. Use offset=5 to continue.]");
-        assert!(read(numbered(5), 2, Some(2)).details().is_none());
+        assert_eq!(read(numbered(5), 2, Some(2)).cut().if_any(), None);
         let page = shown(numbered(5000), 1, Some(4000));
         assert!(page.ends_with("[Showing lines 1-2000 of 5000. Use offset=2001 to continue.]"));
     }

@@ -4,10 +4,10 @@
 //! to have: only a name that is not plain ASCII stands in for another, and only to be read.
 
 use pith_sdk::paths::GuestPath;
+use pith_sdk::text::with_notices;
 use pith_sdk::{Content, Error, Output};
 
 use crate::letters::folded;
-use crate::names::names;
 
 /// The most names of one folder that are looked at.
 const MAX_NAMES: usize = 20_000;
@@ -54,10 +54,11 @@ pub fn look_alike(path: &GuestPath) -> Option<GuestPath> {
 /// The only name in a folder that looks like this one and is not plain ASCII.
 fn alike_in(folder: &GuestPath, name: &str) -> Option<String> {
     let wanted = folded(name);
-    let (names, _) = names(folder, MAX_NAMES).ok()?;
-    let mut alike = names
+    let found = folder.entries(MAX_NAMES).ok()?;
+    let mut alike = found
+        .entries
         .into_iter()
-        .map(|(other, _)| other)
+        .map(|entry| entry.name)
         .filter(|other| !other.is_ascii() && other != name && folded(other) == wanted);
     let only = alike.next()?;
     alike.next().is_none().then_some(only)
@@ -68,8 +69,8 @@ pub fn noted(mut output: Output, path: &GuestPath, written: &GuestPath) -> Outpu
     if path != written
         && let Some(Content::Text(text)) = output.content.first_mut()
     {
-        text.truncate(text.trim_end_matches(['\n', '\r']).len());
-        text.push_str(&format!("\n\n[This is `{path}`: the name as given is not there, but looks the same.]"));
+        let notice = format!("This is `{path}`: the name as given is not there, but looks the same.");
+        *text = with_notices(text, &[notice]);
     }
     output
 }
@@ -95,9 +96,12 @@ pub fn explain(path: &GuestPath, deed: &str, error: &std::io::Error) -> Error {
 
 /// The characters of a name that are not ASCII, by their numbers.
 fn differences(name: &str) -> String {
-    let mut chars: Vec<char> = name.chars().filter(|char| !char.is_ascii()).collect();
-    chars.sort_unstable();
-    chars.dedup();
+    let mut chars = Vec::new();
+    for char in name.chars().filter(|char| !char.is_ascii()) {
+        if let Err(at) = chars.binary_search(&char) {
+            chars.insert(at, char);
+        }
+    }
     chars.truncate(6);
     let numbers: Vec<String> = chars.iter().map(|&char| format!("U+{:04X}", char as u32)).collect();
     numbers.join(", ")

@@ -1,7 +1,7 @@
 use std::io::{BufRead, BufReader};
 
 use pith_sdk::paths::GuestPath;
-use pith_sdk::text::{count, size};
+use pith_sdk::text::{count, shell_word, size};
 use pith_sdk::{Context, Error, Output, Property, Schema, Tool};
 use serde::Deserialize;
 
@@ -10,7 +10,6 @@ use crate::disk::{self, MAX_EDIT_BYTES};
 use crate::image::{Format, MAX_SIDE, Sides};
 use crate::page::{Page, PastEnd};
 use crate::place;
-use crate::quoting::shell_word;
 use crate::sniff::{Endian, Kind, Known, SNIFF_BYTES, kind, utf16};
 
 /// The largest image that is shown, 4.5 MiB in base64.
@@ -76,7 +75,7 @@ fn text(path: &GuestPath, reader: &mut impl BufRead, input: &ReadInput, note: Op
         Err(PastEnd(lines)) => {
             Err(Error::invalid(format!("Offset {asked} is beyond the end of `{path}` ({}).", count(lines, "line"))))
         }
-        Ok(page) => Ok(Output::text(page.to_text(path.shown(), note)).details_if(page.details().as_ref())),
+        Ok(page) => Ok(Output::text(page.to_text(path.shown(), note)).details_if(page.cut().if_any())),
     }
 }
 

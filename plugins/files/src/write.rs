@@ -57,7 +57,7 @@ impl Tool for Write {
             && !path.shown().is_ascii()
             && let Some(other) = place::twin(&path)
         {
-            text.push_str(&format!(" Mind that `{other}` is there too: its name looks the same and is another."));
+            text.push_str(&format!(" Note that `{other}` is there too: a different name that looks the same."));
         }
         Ok(Output::text(text))
     }

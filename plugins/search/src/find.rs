@@ -2,10 +2,11 @@
 
 use pith_sdk::paths::GuestPath;
 use pith_sdk::scan::{self, Outcome, Query};
+use pith_sdk::text::Cut;
 use pith_sdk::{Context, Error, Input, Output, Schema, Tool};
 use serde::Deserialize;
 
-use crate::findings::{Details, finish, more, passed_over, shown};
+use crate::findings::{finish, more, passed_over, shown};
 use crate::{Scan, glob_hint, query, refused};
 
 const DEFAULT_RESULTS: u32 = 1_000;
@@ -58,7 +59,7 @@ pub fn find(input: FindInput, cwd: &str, scan: impl Scan) -> Result<Output, Erro
     let outcome = scan(&asked).map_err(|refusal| refused(refusal, &path))?;
     if outcome.hits.is_empty() && !outcome.truncated {
         let text = format!("No files found matching the pattern.{}", glob_hint(&pattern));
-        return Ok(finish(&text, passed_over(&outcome), Details::default()));
+        return Ok(finish(&text, passed_over(&outcome), Cut::default()));
     }
     Ok(paths(&outcome, cwd, asked.max_results))
 }
@@ -117,14 +118,14 @@ fn paths(outcome: &Outcome, cwd: &str, limit: u32) -> Output {
     let text: String =
         outcome.hits.iter().flat_map(|hit| [shown(&hit.path, cwd), std::borrow::Cow::Borrowed("\n")]).collect();
     let mut notices = Vec::new();
-    let mut details = Details::default();
+    let mut cut = Cut::default();
     if outcome.truncated {
         let (is_limit, notice) = more(outcome.hits.len(), limit, "results");
         notices.push(notice);
-        details.result_limit_reached = is_limit.then_some(limit);
+        cut.limit_reached = is_limit.then_some(("resultLimitReached", u64::from(limit)));
     }
     notices.extend(passed_over(outcome));
-    finish(&text, notices, details)
+    finish(&text, notices, cut)
 }
 
 #[cfg(test)]

@@ -3,38 +3,14 @@
 use std::borrow::Cow;
 
 use pith_sdk::paths::relative;
-use pith_sdk::text::{CutBy, MAX_BYTES, Truncation, head, size};
+use pith_sdk::text::{Cut, MAX_BYTES, head, listed, size, with_notices};
 use pith_sdk::{Output, scan::Outcome};
-use serde::Serialize;
 
 use crate::MAX_RESULTS;
 
-/// What views and scripts may want to know of findings that were cut.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Details {
-    /// The limit, where there is at least one match more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub match_limit_reached: Option<u32>,
-    /// The limit, where there is at least one path more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub result_limit_reached: Option<u32>,
-    /// Where even those within the limit were too much text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncation: Option<Truncation>,
-    /// Some lines were cut.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub lines_truncated: bool,
-}
-
-/// A path as the model is shown it, and as it may be given back: relative to the working folder; one with control characters as a
-/// JSON string, so that it stays on its line.
+/// A path as the model is shown it: relative to the working folder, on one line.
 pub fn shown<'p>(path: &'p str, cwd: &str) -> Cow<'p, str> {
-    let path = relative(path, cwd);
-    if path.chars().any(char::is_control) {
-        return pith_sdk::serde_json::to_string(path).map_or(Cow::Borrowed(path), Cow::Owned);
-    }
-    Cow::Borrowed(path)
+    listed(relative(path, cwd))
 }
 
 /// What to say of `truncated`: `count` of at most `limit` results are given, and there is more. Whether the limit is why comes first.
@@ -70,18 +46,14 @@ pub fn passed_over(outcome: &Outcome) -> Vec<String> {
 }
 
 /// Cuts the text to what one result may show, and says what was left out.
-pub fn finish(text: &str, mut notices: Vec<String>, mut details: Details) -> Output {
+pub fn finish(text: &str, mut notices: Vec<String>, mut cut: Cut) -> Output {
     let shown = head(text.trim_end_matches('\n'), usize::MAX, MAX_BYTES);
     if shown.cut_by.is_some() {
-        let cut = format!("{} limit reached after {} lines. Refine the pattern.", size(MAX_BYTES as u64), shown.lines);
-        notices.insert(0, cut);
-        details.truncation = Some(Truncation::new(CutBy::Bytes, shown.text, shown.lines as u64));
+        let limit = size(MAX_BYTES as u64);
+        notices.insert(0, format!("{limit} limit reached after {} lines. Refine the pattern.", shown.lines));
     }
-    let mut text = shown.text.to_owned();
-    if !notices.is_empty() {
-        text.push_str(&format!("\n\n[{}]", notices.join(" ")));
-    }
-    Output::text(text).details_if((details != Details::default()).then_some(&details))
+    cut.truncation = shown.truncation();
+    Output::text(with_notices(shown.text, &notices)).details_if(cut.if_any())
 }
 
 #[cfg(test)]
@@ -91,7 +63,6 @@ mod tests {
     #[test]
     fn a_path_stays_on_its_line() {
         assert_eq!(shown("/w/a b.rs", "/w"), "a b.rs");
-        assert_eq!(shown("/else/\"x\"", "/w"), "/else/\"x\"");
         assert_eq!(shown("/w/a\nb\t\"c\"", "/w"), r#""a\nb\t\"c\"""#);
     }
 
@@ -109,7 +80,7 @@ mod tests {
     #[test]
     fn bytes_cut_on_whole_lines() {
         let many = format!("{}\n", "z".repeat(99)).repeat(2000);
-        let text = finish(&many, vec!["Last.".to_owned()], Details::default()).to_text();
+        let text = finish(&many, vec!["Last.".to_owned()], Cut::default()).to_text();
         assert!(
             text.ends_with("\n\n[50.0KB limit reached after 512 lines. Refine the pattern. Last.]"),
             "{}",

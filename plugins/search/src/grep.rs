@@ -1,12 +1,12 @@
 //! The tool `grep`.
 
-use pith_sdk::paths::GuestPath;
+use pith_sdk::paths::{GuestPath, relative};
 use pith_sdk::scan::{self, Hit, Outcome, Query};
-use pith_sdk::text::{MAX_BYTES, MAX_LINE_CHARS, size};
+use pith_sdk::text::{Cut, MAX_BYTES, MAX_LINE_CHARS, shell_word, size};
 use pith_sdk::{Context, Error, ErrorKind, Input, Output, Schema, Tool};
 use serde::Deserialize;
 
-use crate::findings::{Details, finish, more, passed_over, shown};
+use crate::findings::{finish, more, passed_over, shown};
 use crate::{Scan, glob_hint, long_line, query, refused, relative_glob};
 
 const DEFAULT_MATCHES: u32 = 100;
@@ -92,7 +92,7 @@ fn asked(input: &GrepInput, path: &GuestPath) -> Query {
 fn matches(outcome: &Outcome, cwd: &str, limit: u32) -> Output {
     let with_context = outcome.hits.iter().any(|hit| hit.is_context);
     let mut text = String::new();
-    let (mut cut, mut longest) = (None, 0);
+    let (mut longest, mut longest_bytes) = (None, 0);
     let mut before: Option<&Hit> = None;
     for hit in &outcome.hits {
         let goes_on = before.is_some_and(|b| b.path == hit.path && b.line.saturating_add(1) == hit.line);
@@ -101,25 +101,25 @@ fn matches(outcome: &Outcome, cwd: &str, limit: u32) -> Output {
         }
         let mark = if hit.is_context { '-' } else { ':' };
         text.push_str(&format!("{}{mark}{}{mark} ", shown(&hit.path, cwd), hit.line));
-        if long_line::show(hit, &mut text) && long_line::length(hit) > longest {
-            (cut, longest) = (Some(hit), long_line::length(hit));
+        if long_line::show(hit, &mut text) && long_line::length(hit) > longest_bytes {
+            (longest, longest_bytes) = (Some(hit), long_line::length(hit));
         }
         text.push('\n');
         before = Some(hit);
     }
-    let mut details = Details { lines_truncated: cut.is_some(), ..Details::default() };
+    let mut cut = Cut { lines_truncated: longest.is_some(), ..Cut::default() };
     let mut notices = Vec::new();
     if outcome.truncated {
         let count = outcome.hits.iter().filter(|hit| !hit.is_context).count();
         let (is_limit, notice) = more(count, limit, "matches");
         notices.push(notice);
-        details.match_limit_reached = is_limit.then_some(limit);
+        cut.limit_reached = is_limit.then_some(("matchLimitReached", u64::from(limit)));
     }
     notices.extend(passed_over(outcome));
-    if let Some(hit) = cut {
+    if let Some(hit) = longest {
         notices.push(whole_line(hit, cwd));
     }
-    finish(&text, notices, details)
+    finish(&text, notices, cut)
 }
 
 /// How to see a line whole.
@@ -129,11 +129,12 @@ fn whole_line(hit: &Hit, cwd: &str) -> String {
         return format!("{cut} Use read to see them whole.");
     }
     format!(
-        "{cut} Line {} of {} is too long for read ({}): search for more of its text, or print a part of it in bash with `sed -n {}p FILE | cut -c FROM-TO`.",
+        "{cut} Line {} of {} is too long for read ({}): search for more of its text, or print a part of it with a shell command: sed -n {}p {} | cut -c FROM-TO",
         hit.line,
         shown(&hit.path, cwd),
         size(long_line::length(hit) as u64),
-        hit.line
+        hit.line,
+        shell_word(relative(&hit.path, cwd))
     )
 }
 
@@ -147,7 +148,8 @@ fn nothing(
     let is_file = || std::fs::metadata(path).is_ok_and(|met| met.is_file());
     if outcome.binary > 0 && is_file() {
         return Err(Error::invalid(format!(
-            "`{path}` is a binary file (it holds NUL bytes) and grep searches text. Use bash for it, such as `grep -a` or `strings`."
+            "`{path}` is a binary file (it holds NUL bytes) and grep searches text. Search it with a shell command: strings {} | grep -n PATTERN",
+            shell_word(path.shown())
         )));
     }
     if outcome.skipped > 0 && is_file() {
@@ -175,12 +177,12 @@ fn nothing(
         }
         None if outcome.skipped == 0 => {
             text.push_str(&format!(
-                " No file was searched: `{path}` has none that is not ignored (.gitignore, .ignore)."
+                " No file was searched: there is none in `{path}`, or all are ignored (.gitignore, .ignore). To search an ignored file or folder, give it as path."
             ));
         }
         None => {}
     }
-    Ok(finish(&text, passed_over(outcome), Details::default()))
+    Ok(finish(&text, passed_over(outcome), Cut::default()))
 }
 
 /// What is found first by another query.
@@ -305,7 +307,7 @@ mod tests {
         let long = Hit { cut_after: 60_000, ..hit("/w/a.js", 3, &"x".repeat(2000), false) };
         let text = matches(&outcome(vec![long]), "/w", 1).to_text();
         assert!(text.contains("Line 3 of a.js is too long for read (60.5KB)"), "{text}");
-        assert!(text.contains("`sed -n 3p FILE | cut -c FROM-TO`"), "{text}");
+        assert!(text.contains("with a shell command: sed -n 3p a.js | cut -c FROM-TO"), "{text}");
     }
 
     #[test]

@@ -13,7 +13,6 @@ use pith_sdk::text::MAX_LINE_CHARS;
 use pith_sdk::{Error, ErrorKind};
 
 pub use find::{Find, FindInput, find};
-pub use findings::Details;
 pub use grep::{Grep, GrepInput, grep};
 
 /// The most results that the host gives; as in the schemas' `maximum`.
@@ -37,9 +36,9 @@ fn refused(refusal: Error, path: &GuestPath) -> Error {
     if matches!(refusal.kind, ErrorKind::NotFound | ErrorKind::Denied) {
         return match std::fs::metadata(path) {
             Err(error) => path.explain("search", &error),
-            Ok(met) if !met.is_file() && !met.is_dir() => Error::denied(format!(
-                "`{path}` is no file and no folder but a pipe, socket or device; give a file or a folder."
-            )),
+            Ok(met) if !met.is_file() && !met.is_dir() => {
+                Error::denied(format!("`{path}` is a pipe, socket or device; give a file or a folder."))
+            }
             Ok(_) => refusal,
         };
     }

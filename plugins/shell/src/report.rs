@@ -1,6 +1,6 @@
 //! What the model reads when a command is over, or goes on in the background.
 
-use pith_sdk::text::{CutBy, MAX_BYTES, MAX_LINES, Truncation, count, size};
+use pith_sdk::text::{CutBy, MAX_BYTES, MAX_LINES, Truncation, count, size, with_notices};
 use serde::Serialize;
 
 use crate::tail::Kept;
@@ -59,10 +59,7 @@ const SIGNALS_FROM: i32 = 128;
 
 /// What is said of a command that is over.
 pub fn report(kept: &Kept, ending: &Ending) -> Answer {
-    let mut text = output(kept);
-    if let Some(notice) = notice(kept, ending.spool.as_ref()) {
-        text.push_str(&format!("\n\n[{notice}]"));
-    }
+    let mut text = with_notices(&output(kept), notice(kept, ending.spool.as_ref()).as_slice());
     let code = ending.code.or_else(|| ending.signal.map(|signal| SIGNALS_FROM.saturating_add(signal)));
     let fault = match (&ending.timed_out_after, code) {
         (Some(seconds), _) => {
@@ -95,13 +92,13 @@ pub fn left_running(kept: &Kept, path: String, until: &str, why: &str) -> Answer
         Kept { total_bytes: 0, .. } => "(no output yet)".to_owned(),
         kept => output(kept),
     };
-    let text = format!(
-        "{so_far}\n\n[It goes on in the background{why}. Output: {path} (`read` or `grep` it; its last line will say how it ended). \
-         `bash_stop` ends it; {until} does too.]"
+    let notice = format!(
+        "It goes on in the background{why}. Output: {path} (read or search that file; its last line will say how it ended). \
+         `bash_stop` ends it; {until} does too."
     );
     let details =
         Details { exit_code: None, truncation: truncation(kept), full_output_path: Some(path), running: true };
-    Answer { text, is_error: false, details }
+    Answer { text: with_notices(&so_far, &[notice]), is_error: false, details }
 }
 
 /// What is shown of the output itself.
@@ -285,7 +282,7 @@ mod tests {
         let answer = left_running(&kept("ready\n"), "/spool/1".into(), "the end of the session", "");
         assert_eq!(
             answer.text,
-            "ready\n\n[It goes on in the background. Output: /spool/1 (`read` or `grep` it; its last line will say how it ended). \
+            "ready\n\n[It goes on in the background. Output: /spool/1 (read or search that file; its last line will say how it ended). \
              `bash_stop` ends it; the end of the session does too.]"
         );
         assert_eq!(serde_json(&answer.details), r#"{"exitCode":null,"fullOutputPath":"/spool/1","running":true}"#);

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use pith_sdk::text::with_notices;
+
 use crate::tail::Tail;
 
 /// How many of its last lines are shown.
@@ -27,8 +29,11 @@ pub fn stopped(output: &Path, was_running: bool) -> io::Result<String> {
     let shown = lines[lines.len().saturating_sub(LINES)..].join("\n");
     let what = if was_running { "Stopped." } else { "It had ended already." };
     let is_all = length <= BYTES && lines.len() <= LINES;
-    let rest = if is_all { String::new() } else { format!("\n\n[Full output: {}]", output.display()) };
-    Ok(format!("{what} {}:\n\n{shown}{rest}", if is_all { "Its output" } else { "The end of its output" }))
+    let (which, notices) = match is_all {
+        true => ("Its output", Vec::new()),
+        false => ("The end of its output", vec![format!("Full output: {}", output.display())]),
+    };
+    Ok(with_notices(&format!("{what} {which}:\n\n{shown}"), &notices))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::io;
 
 use super::{GuestPath, ancestors, contains, granted_folders, parent, relative};
 use crate::Error;
+use crate::text::listed;
 
 impl GuestPath {
     /// Says why the path could not be used and what to do instead. `deed` is a verb, such as `read`.
@@ -11,13 +12,12 @@ impl GuestPath {
         let folders = granted_folders(&self.cwd);
         let reachable = |path: &str| folders.iter().any(|f| contains(f, path)) && std::fs::metadata(path).is_ok();
         let names = |folder: &str| {
-            let entries = std::fs::read_dir(folder).ok()?;
-            let names = entries.take(MAX_NAMES).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-            Some(names.collect::<Vec<_>>())
+            let found = super::names::entries(folder, &self.cwd, MAX_NAMES).unwrap_or_default();
+            found.entries.into_iter().map(|entry| entry.name).collect()
         };
         match self.check(&folders) {
             Err(outside) => outside,
-            Ok(()) => self.explain_with(deed, error, reachable, |folder| names(folder).unwrap_or_default()),
+            Ok(()) => self.explain_with(deed, error, reachable, names),
         }
     }
 
@@ -38,7 +38,7 @@ impl GuestPath {
                     let name = self.absolute.rsplit('/').next().unwrap_or_default();
                     if let Some(like) = most_alike(name, names(folder)) {
                         let like = format!("{}/{like}", folder.trim_end_matches('/'));
-                        let like = relative(&like, &self.cwd);
+                        let like = listed(relative(&like, &self.cwd));
                         return Error::not_found(format!("There is no `{shown}`. Did you mean `{like}`?"));
                     }
                 }
@@ -126,6 +126,11 @@ mod tests {
             "There is no `src/mian.rs`. Did you mean `src/main.rs`?"
         );
         assert_eq!(message("readme.md", &["README.md"]), "There is no `readme.md`. Did you mean `README.md`?");
+        assert_eq!(
+            message("ab c.rs", &["ab\nc.rs"]),
+            "There is no `ab c.rs`. Did you mean `\"ab\\nc.rs\"`?",
+            "a name from the disk stays on its line"
+        );
         let far = message("src/x.rs", &["main.rs"]);
         assert!(far.contains("nearest folder that exists is `src`"), "{far}");
         let far = message("missing/deep/x.rs", &["missinx"]);

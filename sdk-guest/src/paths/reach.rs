@@ -3,7 +3,7 @@
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 
-use super::GuestPath;
+use super::{Entries, Entry, EntryKind, GuestPath};
 use crate::Error;
 use crate::text::size;
 
@@ -68,26 +68,22 @@ impl GuestPath {
         file.write_all(content.as_ref()).map_err(explain)
     }
 
-    /// The names in a folder, sorted; those of folders end with `/`. At most [`MAX_LISTED`]; `limit` where there are more.
+    /// The names in a folder, sorted; those of folders end with `/`. One that is no UTF-8 is U+FFFD. At most [`MAX_LISTED`]; `limit` where there are more.
     pub fn list(&self) -> Result<Vec<String>, Error> {
-        let explain = |error: io::Error| self.explain("list", &error);
-        if !fs::metadata(self).map_err(explain)?.is_dir() {
+        if !fs::metadata(self).map_err(|error| self.explain("list", &error))?.is_dir() {
             return Err(Error::invalid(format!("`{self}` is a file, not a folder.")));
         }
-        let mut names = Vec::new();
-        for entry in fs::read_dir(self).map_err(explain)? {
-            let entry = entry.map_err(explain)?;
-            if names.len() == MAX_LISTED {
-                return Err(Error::limit(format!(
-                    "`{self}` has more than {MAX_LISTED} entries; name one of its folders."
-                )));
-            }
-            let mut name = entry.file_name().to_string_lossy().into_owned();
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+        let Entries { entries, is_all } = self.entries(MAX_LISTED)?;
+        if !is_all {
+            return Err(Error::limit(format!("`{self}` has more than {MAX_LISTED} entries; name one of its folders.")));
+        }
+        let named = |Entry { mut name, kind }| {
+            if kind == EntryKind::Folder {
                 name.push('/');
             }
-            names.push(name);
-        }
+            name
+        };
+        let mut names: Vec<String> = entries.into_iter().map(named).collect();
         names.sort_unstable();
         Ok(names)
     }

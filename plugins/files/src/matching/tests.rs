@@ -87,7 +87,7 @@ fn retyped_text_is_found_and_the_rest_stays_byte_for_byte() {
     check("foo\nbar\n", &[("foo  \nbar ", "x")], "x\n");
     check("let x = \u{2018}1\u{2019};\n", &[("let x = '1", "let y = '2")], "let y = '2\u{2019};\n");
     // Exactly there once, and once more by folding: the model may have retyped the other one.
-    check_refused("'a'\n\u{2018}a\u{2019}\n", &[("'a'", "b")], "is at line 1 of `f` as written, but");
+    check_refused("'a'\n\u{2018}a\u{2019}\n", &[("'a'", "b")], "in `f` exactly as written at line 1, but 2 times");
     check("'a'\n\u{2018}a\u{2019}\n", &[("'a'\n\u{2018}", "b\n\u{2018}")], "b\n\u{2018}a\u{2019}\n");
     // Compatibility forms, ligatures, composed and decomposed letters.
     check("wait\u{2026} \u{ff08}1\u{ff09}\n", &[("wait... (1)", "go")], "go\n");

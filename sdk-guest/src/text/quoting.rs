@@ -1,9 +1,10 @@
-//! Names in sentences and commands, whatever is in them.
+//! Names in lists, sentences and commands, whatever is in them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// A path as one word for `bash`, that no program takes for an option.
+/// A path as one word for `bash` and `sh`-like shells with `$'...'`, that no program takes for an option: for the commands that
+/// messages propose.
 pub fn shell_word(path: &str) -> Cow<'_, str> {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "_-./+@%,:=".contains(char);
     if !path.is_empty() && !path.starts_with('-') && path.chars().all(is_plain) {
@@ -29,7 +30,8 @@ pub fn shell_word(path: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{here}{}'", path.replace('\'', r"'\''")))
 }
 
-/// A name for a list that has one a line: as it is, or as a JSON string where it has control characters or begins as one.
+/// A name or path from the disk as a model is shown it, on one line: as it is, or as a JSON string where it has control characters
+/// or begins as one. What is quoted is read back as a JSON string.
 pub fn listed(name: &str) -> Cow<'_, str> {
     if !name.starts_with('"') && !name.chars().any(is_unlisted) {
         return Cow::Borrowed(name);
@@ -80,7 +82,7 @@ mod tests {
         for name in ["a\nb", "\x1b[2J\"\\", "a\u{85}\u{2028}\u{202e}b", "\r\t\x7f"] {
             let listed = listed(name);
             assert!(!listed.chars().any(is_unlisted), "{listed}");
-            assert_eq!(pith_sdk::serde_json::from_str::<String>(&listed).unwrap(), name);
+            assert_eq!(serde_json::from_str::<String>(&listed).unwrap(), name);
         }
     }
 }
