@@ -154,6 +154,7 @@ impl Bench {
             cancel: CancellationToken::new(),
             progress: Progress::new(outbox.clone(), "c".to_owned(), "bench".to_owned(), Value::Null),
             outbox,
+            person: self.dispatcher.person(),
         }
     }
 }

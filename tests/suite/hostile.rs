@@ -130,7 +130,7 @@ async fn control_is_back_soon_after_the_deadline_of_a_loop() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tools_own_limits_hold() {
-    let limits = Limits { tool_deadline: Duration::from_millis(300), memory_bytes: 4 << 20 };
+    let limits = Limits { tool_deadline: Duration::from_millis(300), memory_bytes: 4 << 20, ..Limits::default() };
     let guest = Guest::new()
         .tool("loop", Behaviour::Loop)
         .tool("memory", Behaviour::Memory)

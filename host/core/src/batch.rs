@@ -90,6 +90,7 @@ impl Agent {
             cancel: run.cancel.child_token(),
             progress: Progress::new(self.outbox.clone(), call.id.clone(), call.name.clone(), args),
             outbox: self.outbox.clone(),
+            person: self.dispatcher.person(),
         }
     }
 

@@ -95,6 +95,11 @@ impl Dispatcher {
         self.tools.offered()
     }
 
+    /// Who answers gates' questions, and plugins'.
+    pub fn person(&self) -> Arc<dyn Person> {
+        self.person.clone()
+    }
+
     /// The whole path. `declared` are the names that the model was told in the request it answers; none for callers that were told
     /// nothing: a model's call to another tool is a call to an unknown one.
     pub async fn dispatch(&self, call: &ToolCall, declared: Option<&[String]>, scope: CallScope) -> Dispatched {

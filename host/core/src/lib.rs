@@ -7,6 +7,7 @@ mod batch;
 mod canonical;
 mod canonical_form;
 mod coerce;
+mod dialog;
 mod dispatch;
 mod line;
 mod mailbox;
@@ -23,6 +24,7 @@ mod user_call;
 
 pub use canonical::{NotExact, parse_strict};
 pub use canonical_form::canonical_json;
+pub use dialog::{Answer, CannotAsk, Choice, Field, FieldKind, FieldOption, PluginQuestion, Wanted};
 pub use dispatch::{CANCEL_GRACE, CanonicalCall, Dispatched, Dispatcher, Prepared, RESULT_TEXT_LIMIT_BYTES};
 pub use line::{LINE_LIMIT_BYTES, LineFault};
 pub use mailbox::{Mailbox, MailboxFull, QUEUE_MESSAGES};

@@ -1,7 +1,11 @@
 //! The ports: what the loop needs from the world. Object-safe, `Send + Sync`; synchronous where they can be, boxed futures elsewhere
 //! (an allocation beside a model call is nothing).
 
-use crate::{dispatch::CanonicalCall, scope::CallScope};
+use crate::{
+    dialog::{Answer, CannotAsk, PluginQuestion},
+    dispatch::CanonicalCall,
+    scope::CallScope,
+};
 use futures::{future::BoxFuture, stream::BoxStream};
 use pith_protocol::{
     AssistantMessage, CallOrigin, Delta, GuestError, Message, ModelRef, ThinkingLevel, ToolDeclaration, ToolOutput,
@@ -263,6 +267,14 @@ pub trait Person: Send + Sync {
     /// Shows the call itself and the questions, and waits for one answer. None: dismissed.
     fn decide<'a>(&'a self, call: &'a CanonicalCall, questions: &'a [AskedQuestion])
     -> BoxFuture<'a, Option<Decision>>;
+    /// Shows a plugin's question under the plugin's name, and waits for the answer. `Ok(None)`: dismissed. Dropping the future ends the question.
+    /// A face asks one question at a time, of plugins and gates together. One that only decides about calls leaves this as it is.
+    ///
+    /// # Errors
+    /// This face cannot ask.
+    fn ask<'a>(&'a self, _: &'a PluginQuestion) -> BoxFuture<'a, Result<Option<Answer>, CannotAsk>> {
+        Box::pin(std::future::ready(Err(CannotAsk)))
+    }
 }
 
 /// A gate's question, under its plugin's name.

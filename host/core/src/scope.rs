@@ -1,6 +1,6 @@
 //! What a call carries of its surroundings.
 
-use crate::{outbox::Outbox, session::Session};
+use crate::{outbox::Outbox, ports::Person, session::Session};
 use pith_protocol::{Caller, Content, Event, ThinkingLevel, ToolResultView};
 use serde_json::Value;
 use std::sync::Arc;
@@ -40,6 +40,8 @@ pub struct CallScope {
     pub progress: Progress,
     /// Where faults and other events go.
     pub outbox: Outbox,
+    /// Whom plugins may ask.
+    pub person: Arc<dyn Person>,
 }
 
 /// Where a call's partial output goes.

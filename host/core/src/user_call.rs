@@ -94,6 +94,7 @@ impl Agent {
             cancel: cancel.child_token(),
             progress: Progress::new(self.outbox.clone(), tool_call_id.clone(), tool_name.clone(), args),
             outbox: self.outbox.clone(),
+            person: self.dispatcher.person(),
         };
         let done = self.dispatcher.dispatch(&call, None, scope).await;
         let cancelled = cancel.is_cancelled();

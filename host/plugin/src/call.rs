@@ -3,6 +3,7 @@
 use crate::{
     cause::{Exceeded, cause, deadline_cause},
     convert::NotJson,
+    deadline::Deadline,
     engine::Engines,
     instance::Instance,
     limits::{END_GRACE, HOST_CALL_BYTES, PROCESS_INSTANCES, SESSION_INSTANCES},
@@ -107,6 +108,7 @@ impl Caller {
                 }
             },
         };
+        let deadline = Deadline::at(deadline);
         let begun = plugin.facts.usage.of(called.name).begin(bytes);
         let served = if plugin.facts.folders.list.is_empty() {
             serve(self.engines.clone(), plugin.clone(), called, deadline, scope.clone(), work).await
@@ -152,7 +154,7 @@ impl Caller {
         &self,
         plugin: &Arc<Plugin>,
         called: Called,
-        deadline: Instant,
+        deadline: Arc<Deadline>,
         scope: CallScope,
         work: Work<T>,
     ) -> Served<T> {
@@ -161,9 +163,9 @@ impl Caller {
         let own_cancel = cancel.child_token();
         let _ends_with_this = own_cancel.clone().drop_guard();
         let scope = CallScope { cancel: own_cancel, ..scope };
-        let (engines, own) = (self.engines.clone(), plugin.clone());
+        let (engines, own, ends) = (self.engines.clone(), plugin.clone(), deadline.clone());
         let runtime = tokio::runtime::Handle::current();
-        let job = move || runtime.block_on(serve(engines, own, called, deadline, scope, work));
+        let job = move || runtime.block_on(serve(engines, own, called, ends, scope, work));
         let Some(running) = plugin.threads.start(job) else {
             let cause = "has too many threads that hang in the file system".to_owned();
             return Served::Failed { cause, detail: String::new() };
@@ -179,7 +181,7 @@ impl Caller {
                 detail: String::new(),
             }),
             () = cancelled => Served::Aborted,
-            () = tokio::time::sleep_until((deadline + END_GRACE).into()) => Served::Late { detail: String::new() },
+            () = deadline.passed(END_GRACE) => Served::Late { detail: String::new() },
         }
     }
 }
@@ -217,12 +219,12 @@ async fn serve<T: Send + 'static>(
     engines: Arc<Engines>,
     plugin: Arc<Plugin>,
     called: Called,
-    deadline: Instant,
+    deadline: Arc<Deadline>,
     scope: CallScope,
     work: Work<T>,
 ) -> Served<T> {
     let facts = &plugin.facts;
-    let instance = || Instance::for_call(facts.clone(), called.name, scope.clone(), deadline);
+    let instance = || Instance::for_call(facts.clone(), called.name, scope.clone(), deadline.clone());
     let first = match instance() {
         Ok(instance) => run(&engines, &plugin.code.first, called, instance, &work).await,
         Err(error) => return not_started(&error),
@@ -264,7 +266,7 @@ pub(crate) fn store(linked: &Linked, instance: Instance) -> Store<Instance> {
 
 async fn run<T>(engines: &Engines, linked: &Linked, called: Called, instance: Instance, work: &Work<T>) -> Run<T> {
     let facts = instance.facts.clone();
-    let (cancel, deadline, progress) = (instance.cancel.clone(), instance.deadline, instance.progress.clone());
+    let (cancel, deadline, progress) = (instance.cancel.clone(), instance.deadline.clone(), instance.progress.clone());
     let kept = [("standard error", instance.stderr.clone()), ("standard output", instance.stdout.clone())];
     let mut store = store(linked, instance);
     let _ticking = engines.run();
@@ -277,7 +279,7 @@ async fn run<T>(engines: &Engines, linked: &Linked, called: Called, instance: In
     let gave = tokio::select! {
         biased;
         () = cancel.cancelled() => return Run::Over(Served::Aborted),
-        () = tokio::time::sleep_until(deadline.into()) => return Run::Over(Served::Late { detail: said(&kept) }),
+        () = deadline.passed(Duration::ZERO) => return Run::Over(Served::Late { detail: said(&kept) }),
         gave = facts.usage.of(called.name).timed(work(linked, &mut store)) => gave,
         () = release => return Run::Over(Served::Aborted),
     };

@@ -2,6 +2,7 @@
 
 use crate::{
     cause::Exceeded,
+    deadline::Deadline,
     imports::{progress::ProgressGate, state::Saves},
     limits::{EXPORTED_CALL_BYTES, HOST_CALLS, LOG_BYTES, RESOURCES},
     plugin::Facts,
@@ -28,7 +29,7 @@ pub(crate) struct Instance {
     /// What the call serves; none at load.
     pub scope: Option<CallScope>,
     pub cancel: CancellationToken,
-    pub deadline: Instant,
+    pub deadline: Arc<Deadline>,
     pub table: ResourceTable,
     pub quota: Quota,
     pub stdout: Kept,
@@ -53,7 +54,7 @@ impl Instance {
         facts: Arc<Facts>,
         function: &'static str,
         scope: CallScope,
-        deadline: Instant,
+        deadline: Arc<Deadline>,
     ) -> wasmtime::Result<Self> {
         let (stdout, stderr) = (Kept::default(), Kept::default());
         let wasi = wasi::context(&facts.folders.list, stdout.clone(), stderr.clone())?;
@@ -67,6 +68,7 @@ impl Instance {
     pub fn pure(facts: Arc<Facts>, function: &'static str, deadline: Instant) -> Self {
         let (stdout, stderr) = (Kept::default(), Kept::default());
         let wasi = wasi::fixed_context(stdout.clone(), stderr.clone());
+        let deadline = Deadline::at(deadline);
         Self::new(facts, function, None, CancellationToken::new(), deadline, wasi, (stdout, stderr), None, None)
     }
 
@@ -75,7 +77,7 @@ impl Instance {
         function: &'static str,
         scope: Option<CallScope>,
         cancel: CancellationToken,
-        deadline: Instant,
+        deadline: Arc<Deadline>,
         wasi: WasiCtx,
         (stdout, stderr): (Kept, Kept),
         leaf: Option<EntryId>,

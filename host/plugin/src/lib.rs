@@ -8,6 +8,7 @@ mod cache;
 mod call;
 mod cause;
 mod convert;
+mod deadline;
 mod definition;
 mod engine;
 mod error;

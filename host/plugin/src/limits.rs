@@ -78,6 +78,17 @@ pub const SPAWN_KEEP_BYTES: usize = 2_000;
 /// Random bytes that a guest may ask for at once.
 pub const RANDOM_BYTES: u64 = 1 << 20;
 
+/// Questions of one plugin open at once.
+pub const QUESTIONS_OPEN: usize = 1;
+/// Questions of one plugin within any minute.
+pub const QUESTIONS_A_MINUTE: usize = 6;
+/// How long a question waits for the person, where it has no limit of its own; then it counts as dismissed.
+pub const QUESTION_WAIT: Duration = Duration::from_secs(600);
+/// A question's words, all of them together, in bytes.
+pub const QUESTION_BYTES: usize = 64 << 10;
+/// Choices of a question, fields of a form, options of a field.
+pub const QUESTION_PARTS: usize = 100;
+
 /// What one plugin may use, where that is not the default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -85,11 +96,13 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// A tool call's time; at most [`TOOL_DEADLINE_MAX`].
     pub tool_deadline: Duration,
+    /// How long its questions wait for the person; at most [`QUESTION_WAIT`].
+    pub question_wait: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_bytes: MEMORY_BYTES, tool_deadline: TOOL_DEADLINE }
+        Self { memory_bytes: MEMORY_BYTES, tool_deadline: TOOL_DEADLINE, question_wait: QUESTION_WAIT }
     }
 }
 

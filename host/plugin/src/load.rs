@@ -9,8 +9,8 @@ use crate::{
     exports,
     folders::Folders,
     host::{PluginCode, PluginSource},
-    imports::{self, process::ProcessAuthority},
-    limits::{COMPONENT_BYTES, TOOL_DEADLINE_MAX},
+    imports::{self, dialog::Questions, process::ProcessAuthority},
+    limits::{COMPONENT_BYTES, QUESTION_WAIT, TOOL_DEADLINE_MAX},
     log::LogSink,
     plugin::{Code, Facts, Plugin},
     usage::Usage,
@@ -62,6 +62,7 @@ impl Loader<'_> {
         );
         let mut limits = source.limits;
         limits.tool_deadline = limits.tool_deadline.min(TOOL_DEADLINE_MAX);
+        limits.question_wait = limits.question_wait.min(QUESTION_WAIT);
         let facts = Facts {
             name: source.name,
             publisher: source.publisher,
@@ -72,6 +73,7 @@ impl Loader<'_> {
             process,
             asks,
             limits,
+            questions: Questions::default(),
             spool: self.spool.clone(),
             log: self.log.clone(),
             usage: Usage::default(),

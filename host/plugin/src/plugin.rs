@@ -3,7 +3,7 @@
 use crate::{
     engine::Engines,
     folders::Folders,
-    imports::process::ProcessAuthority,
+    imports::{dialog::Questions, process::ProcessAuthority},
     instance::Instance,
     limits::{FAULTS_IN_A_ROW, Limits, PLUGIN_INSTANCES},
     log::LogSink,
@@ -38,6 +38,7 @@ pub(crate) struct Facts {
     /// What its type asks for, files by the standard library included.
     pub asks: Vec<Request>,
     pub limits: Limits,
+    pub questions: Questions,
     pub spool: SpoolDir,
     pub log: Arc<dyn LogSink>,
     pub usage: Usage,

@@ -2,7 +2,6 @@
 
 use crate::instance::Instance;
 use pith_bindings::imports::pith::plugin::context::{Host, WindowUse};
-use std::time::Instant;
 
 impl Host for Instance {
     async fn session_id(&mut self) -> wasmtime::Result<Option<String>> {
@@ -75,7 +74,7 @@ impl Host for Instance {
 
     async fn remaining_ms(&mut self) -> wasmtime::Result<u32> {
         self.enter(0)?;
-        let left = self.deadline.saturating_duration_since(Instant::now()).as_millis();
+        let left = self.deadline.left().as_millis();
         Ok(u32::try_from(left).unwrap_or(u32::MAX))
     }
 }

@@ -2,7 +2,8 @@
 
 mod child;
 mod context;
-mod dialog;
+pub(crate) mod dialog;
+mod form;
 mod log;
 pub(crate) mod process;
 pub(crate) mod progress;

@@ -6,7 +6,7 @@ use pith_bindings::imports::pith::plugin::{
     types::{Error, ErrorKind},
 };
 use pith_os::{OpenError, ScanError};
-use std::{path::PathBuf, time::Instant};
+use std::path::PathBuf;
 
 impl Host for Instance {
     async fn run(&mut self, query: Query) -> wasmtime::Result<Result<Outcome, Error>> {
@@ -28,7 +28,7 @@ impl Host for Instance {
             max_results: query.max_results,
             max_line_bytes: query.max_line_bytes,
         };
-        let is_over = || self.cancel.is_cancelled() || Instant::now() >= self.deadline;
+        let is_over = || self.cancel.is_cancelled() || self.deadline.is_over();
         match pith_os::scan(&query, &self.facts.folders.roots, &is_over) {
             Ok(found) => Ok(Ok(outcome(found))),
             Err(ScanError::Cancelled) => Err(Exceeded::Ended.into()),

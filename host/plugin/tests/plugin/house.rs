@@ -1,7 +1,9 @@
 //! A house around the gate: sessions whose lines are kept in memory, a log that can be read, folders that go with it.
 
+use futures::future::BoxFuture;
 use pith_core::{
-    CallOutcome, CallScope, CanonicalCall, Clock, Inbox, Outbox, Progress, RunFacts, Session, Store, StoreError, Tools,
+    AskedQuestion, CallOutcome, CallScope, CanonicalCall, Clock, Decision, Inbox, Outbox, Person, Progress, RunFacts,
+    Session, Store, StoreError, Tools,
 };
 use pith_law::Capability;
 use pith_os::SpoolDir;
@@ -68,7 +70,7 @@ impl Clock for Ticks {
         self.0.elapsed().as_millis() as u64
     }
 
-    fn sleep(&self, duration: Duration) -> futures::future::BoxFuture<'static, ()> {
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(duration))
     }
 
@@ -158,7 +160,20 @@ impl House {
         let session = Session::create(SessionId::from(id), &self.work(), store, clock);
         let outbox = Outbox::new();
         let inbox = outbox.attach();
-        Talk { session, memory, outbox, inbox, cancel: CancellationToken::new() }
+        Talk { session, memory, outbox, inbox, cancel: CancellationToken::new(), person: Arc::new(Nobody) }
+    }
+}
+
+/// Whom no plugin may ask.
+struct Nobody;
+
+impl Person for Nobody {
+    fn is_there(&self) -> bool {
+        false
+    }
+
+    fn decide<'a>(&'a self, _: &'a CanonicalCall, _: &'a [AskedQuestion]) -> BoxFuture<'a, Option<Decision>> {
+        Box::pin(async { None })
     }
 }
 
@@ -169,6 +184,7 @@ pub struct Talk {
     pub outbox: Outbox,
     pub inbox: Inbox,
     pub cancel: CancellationToken,
+    pub person: Arc<dyn Person>,
 }
 
 impl Talk {
@@ -188,6 +204,7 @@ impl Talk {
             cancel: self.cancel.clone(),
             progress: Progress::new(self.outbox.clone(), "call-1".to_owned(), "try".to_owned(), json!({})),
             outbox: self.outbox.clone(),
+            person: self.person.clone(),
         }
     }
 

@@ -101,11 +101,16 @@ fn every_limit_has_one_row_with_its_value() {
         SPAWN_KEEP_BYTES,
         CHUNK_BYTES,
         RANDOM_BYTES,
+        QUESTIONS_OPEN,
+        QUESTIONS_A_MINUTE,
+        QUESTION_WAIT,
+        QUESTION_BYTES,
+        QUESTION_PARTS,
     ];
     let source = read("host/plugin/src/limits.rs");
     let constants: Vec<&str> =
         source.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next()).collect();
-    assert!(constants.len() >= 38, "{constants:?}");
+    assert!(constants.len() >= 43, "{constants:?}");
     let rows = rows();
     for constant in &constants {
         let found: Vec<_> = rows.iter().filter(|row| row[1] == format!("`{constant}`")).collect();
@@ -116,6 +121,7 @@ fn every_limit_has_one_row_with_its_value() {
     assert_eq!(values.len(), constants.len());
     let defaults = Limits::default();
     assert_eq!((defaults.memory_bytes, defaults.tool_deadline), (limits::MEMORY_BYTES, limits::TOOL_DEADLINE));
+    assert_eq!(defaults.question_wait, limits::QUESTION_WAIT);
 }
 
 #[test]

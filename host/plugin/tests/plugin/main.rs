@@ -2,6 +2,7 @@
 
 mod bounds;
 mod cached;
+mod dialog;
 mod faults;
 mod files;
 mod guards;
