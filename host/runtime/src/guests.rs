@@ -16,7 +16,7 @@ use pith_core::{
     CallOutcome, CallScope, CanonicalCall, Fault, Filtered, Hooks, Judgement, OfferedTool, Outbox, Spool, Tools,
 };
 use pith_law::Capability;
-use pith_os::{SandboxLevel, SandboxMachine};
+use pith_os::{Sandbox, SandboxLevel, SandboxMachine};
 use pith_plugin::{
     HostConfig, Limits, LoadError, LogLevel, LogLine, LogSink, Notice, PluginCode, PluginHost, PluginSource, limits,
 };
@@ -43,6 +43,8 @@ pub(crate) struct Guests {
     pub scratch: Scratch,
     /// None without plugins.
     pub usage: Option<Recorder>,
+    /// What holds programs; none where no plugin may run any.
+    pub sandbox: Option<Sandbox>,
 }
 
 /// Guests that do not start.
@@ -127,11 +129,13 @@ impl House<'_> {
                 notices: Vec::new(),
                 scratch,
                 usage: None,
+                sandbox: None,
             });
         }
         let own = scratch::make(self.places, &std::env::temp_dir(), self.session, self.is_kept, &planned)
             .map_err(|(path, source)| GuestsError::Folder { path, source })?;
         let OwnFolders { mut scratch, mut notices, outputs, spool, plugin_data, temp } = own;
+        let runs_programs = planned.iter().any(sandbox::runs_programs);
         let names: Vec<String> = planned.iter().map(|plugin| plugin.name.clone()).collect();
         let written: Vec<Written> = planned.iter().map(|plugin| plugin.written.clone()).collect();
         let sandbox = sandbox::of_session(self, &planned, &mut scratch, &mut notices);
@@ -146,7 +150,7 @@ impl House<'_> {
                 reserved: self.places.reserved(),
             },
             spool: outputs,
-            sandbox,
+            sandbox: sandbox.clone(),
             plugins: planned.into_iter().map(|plugin| self.source(plugin)).collect(),
             environment: self.environment.for_children(),
             // Shipped plugins stand first, so that their tools have their names before any other's.
@@ -163,7 +167,7 @@ impl House<'_> {
         let host = Arc::new(host);
         let file = self.is_kept.then(|| self.places.plugin_use_file());
         let usage = Some(Recorder::new(host.clone(), file));
-        Ok(Guests { tools: host.clone(), hooks: host, spool, notices, scratch, usage })
+        Ok(Guests { tools: host.clone(), hooks: host, spool, notices, scratch, usage, sandbox: runs_programs.then_some(sandbox) })
     }
 
     fn source(&self, plugin: Planned) -> PluginSource {

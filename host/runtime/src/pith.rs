@@ -11,6 +11,7 @@ use pith_core::{
     Agent, AskedQuestion, CanonicalCall, Decision, Inbox, MailboxFull, ModelCard, Person, RunEnd, Session,
     SessionError, UserCall, UserCallEnd, UserCallError,
 };
+use pith_os::{Sandbox, SandboxError, SandboxInForce, SandboxLevel};
 use pith_plugin::PluginUse;
 use pith_protocol::{Command, Content};
 use std::{
@@ -25,6 +26,8 @@ pub struct Pith {
     pub(crate) file: Option<PathBuf>,
     /// What its plugins use; none without plugins.
     pub(crate) usage: Option<Recorder>,
+    /// What holds programs; none where no plugin may run any.
+    pub(crate) sandbox: Option<Sandbox>,
     /// Goes with the session.
     pub(crate) _scratch: Scratch,
     /// Ends with the session.
@@ -87,6 +90,17 @@ impl Pith {
     /// What the plugins of this session used since its start, in the order in which they are asked.
     pub fn plugin_use(&self) -> Vec<PluginUse> {
         self.usage.as_ref().map(Recorder::so_far).unwrap_or_default()
+    }
+
+    /// How far programs that plugins run are held, as it was asked for. None where no plugin may run any.
+    pub fn sandbox_level(&self) -> Option<SandboxLevel> {
+        self.sandbox.as_ref().map(Sandbox::level)
+    }
+
+    /// What holds them, or why nothing can: then none is run. None before the first program, which decides it. Never blocks.
+    pub fn sandbox_in_force(&self) -> Option<Result<SandboxInForce, SandboxError>> {
+        let decided = self.sandbox.as_ref().filter(|sandbox| sandbox.is_decided())?;
+        Some(decided.in_force().cloned())
     }
 
     /// The model that is asked.

@@ -15,7 +15,7 @@ use std::{
 pub struct Places {
     /// `settings.toml`. Reserved: no plugin reaches it.
     pub config: PathBuf,
-    /// Sessions. Reserved.
+    /// Sessions, and the lines that the user typed. Reserved.
     pub data: PathBuf,
     /// Compiled code. Reserved.
     pub cache: PathBuf,
@@ -138,7 +138,7 @@ impl Places {
 
     /// The lines that the user typed, over all sessions.
     pub fn history_file(&self) -> PathBuf {
-        self.state.join("history")
+        self.data.join("history")
     }
 
     /// The working folder without links, once it is one that tools may work in.

@@ -17,9 +17,8 @@ pub(crate) fn of_session(
     scratch: &mut Scratch,
     notices: &mut Vec<String>,
 ) -> Sandbox {
-    let runs = |plugin: &Planned| plugin.grants.iter().any(|grant| matches!(grant, Capability::Process(_)));
     if house.sandbox == SandboxLevel::Off {
-        if planned.iter().any(runs) {
+        if planned.iter().any(runs_programs) {
             notices.push(OFF.to_owned());
         }
         return Sandbox::off();
@@ -41,9 +40,14 @@ pub(crate) fn of_session(
     }
     kept.push(house.places.state.clone());
     kept.extend(home);
-    let temp = if planned.iter().any(runs) { scratch.programs_temp(&std::env::temp_dir(), &reserved) } else { None };
+    let temp = if planned.iter().any(runs_programs) { scratch.programs_temp(&std::env::temp_dir(), &reserved) } else { None };
     let ground = SandboxGround { reserved, kept, writable, temp, environment };
     Sandbox::new(house.sandbox, ground, house.sandbox_mask, Some(teller(house)))
+}
+
+/// Whether a plugin may run programs.
+pub(crate) fn runs_programs(plugin: &Planned) -> bool {
+    plugin.grants.iter().any(|grant| matches!(grant, Capability::Process(_)))
 }
 
 /// Into the log it goes in any case; people are told where the level is not what they know it as.

@@ -224,6 +224,7 @@ pub async fn start(options: Options) -> Result<Pith, StartError> {
         agent,
         file: opened.file,
         usage: guests.usage,
+        sandbox: guests.sandbox,
         _scratch: guests.scratch,
         // Only now, when this session's own spool is held.
         _sweep: Sweep::begin(options.places.spools()),

@@ -6,7 +6,7 @@ use super::{
     keyboard::Typed,
     mention,
     modes::Modes,
-    question::{self, Asked, DEAD_TIME},
+    question::{Asked, DEAD_TIME, Taken},
 };
 use crate::{
     failure::{Failure, HUNG_UP, INTERRUPTED, chain},
@@ -122,71 +122,87 @@ impl Conversation {
     }
 
     /// Asks. Gives a signal's code where one came instead of an answer; then, and where the question is no longer asked, nothing is decided.
-    async fn question(&mut self, pith: &Pith, mut asked: Asked) -> Result<Option<u8>, Leave> {
+    async fn question(&mut self, pith: &Pith, asked: Asked) -> Result<Option<u8>, Leave> {
+        if asked.is_over() {
+            return Ok(None);
+        }
         // What happened before it stands above it, what happens meanwhile below.
         self.screen.settle().await?;
         self.screen.hold(true).await?;
-        self.screen.say(question::framed(self.style, &asked.call, &asked.questions)).await?;
-        let answered = self.answered(&mut asked).await;
-        let answer = match answered {
-            Ok(answer) => answer,
-            Err(left) => {
-                self.screen.hold(false).await?;
-                return Err(left);
-            }
-        };
-        let told = match answer {
-            Answer::Line(line) => {
-                self.screen.returned().await?;
-                let decided = question::decision(&line, question::can_remember(&asked.questions));
-                let _ = asked.answer.send(decided);
-                None
-            }
-            Answer::Signal(code) => {
-                // Stopped before the answer is dropped: the call ends as aborted, not as refused.
-                pith.abort();
-                Some(code)
-            }
-            Answer::Over => None,
-        };
+        let told = self.asked(pith, asked).await;
         self.screen.hold(false).await?;
-        Ok(told)
+        told
     }
 
-    async fn answered(&mut self, asked: &mut Asked) -> Result<Answer, Leave> {
-        self.screen.settle().await?;
-        let dead = tokio::time::sleep(DEAD_TIME);
-        tokio::select! {
-            biased;
-            code = self.signals.next() => return Ok(Answer::Signal(code)),
-            () = asked.answer.closed() => return Ok(Answer::Over),
-            () = dead => {}
+    async fn asked(&mut self, pith: &Pith, mut asked: Asked) -> Result<Option<u8>, Leave> {
+        let mut shown = Some(asked.framed(self.style));
+        loop {
+            let line = match self.answered(&mut asked, shown.take()).await? {
+                Answered::Line(line) => {
+                    self.screen.returned().await?;
+                    Some(line)
+                }
+                Answered::Nothing => {
+                    self.screen.say(format!("{}\n", self.style.dim("(no answer)"))).await?;
+                    None
+                }
+                Answered::Signal(code) => {
+                    // Stopped before the answer is dropped: the call ends as aborted, not as refused.
+                    pith.abort();
+                    return Ok(Some(code));
+                }
+                Answered::Over => {
+                    self.screen.say(format!("{}\n", self.style.dim("(no longer asked)"))).await?;
+                    return Ok(None);
+                }
+            };
+            asked = match asked.take(line.as_deref(), self.style) {
+                Taken::Answered => return Ok(None),
+                Taken::Again(asked, text) => {
+                    shown = Some(text);
+                    asked
+                }
+                Taken::More(asked) => asked,
+            };
         }
-        Modes::forget_typed();
-        let choice = question::choice(self.style, question::can_remember(&asked.questions));
-        self.screen.say(choice).await?;
+    }
+
+    /// One line of an answer. `shown` comes first where something new is asked, and what was typed before it was read is no answer to it.
+    async fn answered(&mut self, asked: &mut Asked, shown: Option<String>) -> Result<Answered, Leave> {
+        if let Some(shown) = shown {
+            self.screen.say(shown).await?;
+            self.screen.settle().await?;
+            let dead = tokio::time::sleep(DEAD_TIME);
+            tokio::select! {
+                biased;
+                code = self.signals.next() => return Ok(Answered::Signal(code)),
+                () = asked.over() => return Ok(Answered::Over),
+                () = dead => {}
+            }
+            Modes::forget_typed();
+        }
+        self.screen.say(asked.choice(self.style)).await?;
         self.screen.settle().await?;
         self.keyboard.one_line();
-        let answer = tokio::select! {
+        let answered = tokio::select! {
             biased;
-            code = self.signals.next() => Answer::Signal(code),
-            () = asked.answer.closed() => Answer::Over,
+            code = self.signals.next() => Answered::Signal(code),
+            () = asked.over() => Answered::Over,
             typed = self.keyboard.next() => match typed {
-                Typed::Line(line) => Answer::Line(line),
-                _ => {
-                    self.screen.say("\n").await?;
-                    Answer::Line(String::new())
-                }
+                Typed::Line(line) => Answered::Line(line),
+                _ => Answered::Nothing,
             },
         };
         self.keyboard.stop().await;
-        Ok(answer)
+        Ok(answered)
     }
 }
 
-/// What came of a question.
-enum Answer {
+/// What came of a question's line.
+enum Answered {
     Line(String),
+    /// Ctrl-D.
+    Nothing,
     Signal(u8),
     /// It is no longer asked.
     Over,

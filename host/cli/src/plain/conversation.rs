@@ -224,11 +224,13 @@ impl Conversation {
             Some(_) => "continued session",
             None => "a session that is not kept",
         };
+        // What it comes to on this machine is found out at the first program: the start does not wait for that.
+        let sandbox = pith.sandbox_level().map(|level| format!(" · sandbox {level}")).unwrap_or_default();
         let mut text = format!(
             "{} {}\n{}\n",
             self.style.bold(&format!("pith {}", env!("CARGO_PKG_VERSION"))),
             self.style.dim(&format!("· {model} · {folder}")),
-            self.style.dim(&format!("{session} · /help says what there is, Ctrl-D leaves"))
+            self.style.dim(&format!("{session}{sandbox} · /help says what there is, Ctrl-D leaves"))
         );
         if pith.model().model.provider == "scripted" {
             text.push_str("note: the model is scripted: it plays a file, no model is asked\n");
@@ -436,10 +438,11 @@ impl Conversation {
         };
         let session = pith.session();
         let text = format!(
-            "session  {}\nfile     {file}\nmodel    {}\nfolder   {}\nentries  {}\n",
+            "session  {}\nfile     {file}\nmodel    {}\nfolder   {}\nsandbox  {}\nentries  {}\n",
             harmless_line(session.id().as_str(), NAME_CHARS),
             harmless_line(&pith.model().model.to_string(), NAME_CHARS),
             harmless_line(&session.cwd().to_string_lossy(), NAME_CHARS),
+            sandbox(&pith),
             session.with_path(|path| path.count()),
         );
         Ok(self.screen.say(text).await?)
@@ -460,6 +463,19 @@ impl Conversation {
             self.screen.say(format!("note: {line}\n")).await?;
         }
         Ok(())
+    }
+}
+
+/// What holds the programs of the session.
+fn sandbox(pith: &Pith) -> String {
+    let Some(level) = pith.sandbox_level() else { return "none: no plugin may run programs".to_owned() };
+    match pith.sandbox_in_force() {
+        None => format!("{level} (no program ran yet)"),
+        Some(Ok(in_force)) => {
+            let gaps: String = in_force.gaps.iter().map(|gap| format!("; {gap}")).collect();
+            harmless_line(&format!("{level} by {}{gaps}", in_force.backend), NOTICE_CHARS)
+        }
+        Some(Err(error)) => harmless_line(&error.to_string(), NOTICE_CHARS),
     }
 }
 

@@ -1,15 +1,19 @@
-//! Questions of gates: shown by the host, in a frame that no foreign text can draw, with the call itself; answered by the person alone.
+//! Questions of gates and plugins, one at a time: shown by the host, in a frame that no foreign text can draw, a gate's with the call itself;
+//! answered by the person alone.
 
-use super::style::Style;
+use super::{
+    dialog::{Dialog, Next},
+    style::Style,
+};
 use crate::harmless::harmless_line;
 use futures::future::BoxFuture;
-use pith_runtime::{AskedQuestion, CanonicalCall, Decision, Person};
+use pith_runtime::{Answer, AskedQuestion, CannotAsk, CanonicalCall, Decision, Person, PluginQuestion};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// How long a question stands before an answer counts: what was typed before it was read is no answer to it.
 pub const DEAD_TIME: Duration = Duration::from_millis(500);
-/// How long a question waits; then nobody is there.
+/// How long a gate's question waits; then nobody is there. A plugin's has a limit of its own.
 const ANSWER_WITHIN: Duration = Duration::from_secs(600);
 
 /// Characters of a call's arguments that are shown; of longer ones the head and the tail.
@@ -18,13 +22,86 @@ const CALL_CHARS: usize = 4000;
 const WORDS_CHARS: usize = 1000;
 
 /// A question on its way to the terminal. Where its other side is gone, it is no longer asked.
-pub struct Asked {
-    /// The call, as the tool will get it.
-    pub call: CanonicalCall,
-    /// Why, by gate.
-    pub questions: Vec<AskedQuestion>,
-    /// Where the answer goes.
-    pub answer: oneshot::Sender<Decision>,
+pub enum Asked {
+    /// Of gates.
+    Gates {
+        /// The call, as the tool will get it.
+        call: CanonicalCall,
+        /// Why, by gate.
+        questions: Vec<AskedQuestion>,
+        /// Where the answer goes.
+        answer: oneshot::Sender<Decision>,
+    },
+    /// Of a plugin.
+    Plugin {
+        /// The question, and what was answered of it.
+        dialog: Dialog,
+        /// Where the answer goes.
+        answer: oneshot::Sender<Option<Answer>>,
+    },
+}
+
+/// What a line of the person's came to.
+pub enum Taken {
+    /// It was the answer.
+    Answered,
+    /// These lines are shown, then it is asked again.
+    Again(Asked, String),
+    /// More lines of the same answer come.
+    More(Asked),
+}
+
+impl Asked {
+    /// Whether nobody waits for the answer any more.
+    pub fn is_over(&self) -> bool {
+        match self {
+            Self::Gates { answer, .. } => answer.is_closed(),
+            Self::Plugin { answer, .. } => answer.is_closed(),
+        }
+    }
+
+    /// Comes when nobody waits for the answer any more.
+    pub async fn over(&mut self) {
+        match self {
+            Self::Gates { answer, .. } => answer.closed().await,
+            Self::Plugin { answer, .. } => answer.closed().await,
+        }
+    }
+
+    /// The question, without the line that is answered.
+    pub fn framed(&self, style: Style) -> String {
+        match self {
+            Self::Gates { call, questions, .. } => framed(style, call, questions),
+            Self::Plugin { dialog, .. } => dialog.framed(style),
+        }
+    }
+
+    /// The line that is answered.
+    pub fn choice(&self, style: Style) -> String {
+        match self {
+            Self::Gates { questions, .. } => choice(style, can_remember(questions)),
+            Self::Plugin { dialog, .. } => dialog.choice(style),
+        }
+    }
+
+    /// Takes a line; none: the person gives none.
+    pub fn take(self, line: Option<&str>, style: Style) -> Taken {
+        match self {
+            Self::Gates { questions, answer, .. } => {
+                // Who asked may be gone by now.
+                let _ = answer.send(decision(line.unwrap_or_default(), can_remember(&questions)));
+                Taken::Answered
+            }
+            Self::Plugin { mut dialog, answer } => match dialog.take(line, style) {
+                Next::Done(said) => {
+                    let _ = answer.send(said);
+                    Taken::Answered
+                }
+                Next::Asks(text) => Taken::Again(Self::Plugin { dialog, answer }, text),
+                Next::Continues => Taken::More(Self::Plugin { dialog, answer }),
+            },
+        }
+    }
 }
 
 /// The person at the terminal.
@@ -51,7 +128,7 @@ impl Person for AtTerminal {
         questions: &'a [AskedQuestion],
     ) -> BoxFuture<'a, Option<Decision>> {
         let (answer, answered) = oneshot::channel();
-        let asked = Asked { call: call.clone(), questions: questions.to_vec(), answer };
+        let asked = Asked::Gates { call: call.clone(), questions: questions.to_vec(), answer };
         Box::pin(async move {
             let decided = async {
                 self.asked.send(asked).await.ok()?;
@@ -60,24 +137,39 @@ impl Person for AtTerminal {
             tokio::time::timeout(ANSWER_WITHIN, decided).await.ok().flatten()
         })
     }
+
+    fn ask<'a>(&'a self, question: &'a PluginQuestion) -> BoxFuture<'a, Result<Option<Answer>, CannotAsk>> {
+        let (answer, answered) = oneshot::channel();
+        let asked = Asked::Plugin { dialog: Dialog::new(question.clone()), answer };
+        Box::pin(async move {
+            self.asked.send(asked).await.map_err(|_| CannotAsk)?;
+            // Dropped without an answer: the person left, or stopped the run.
+            Ok(answered.await.ok().flatten())
+        })
+    }
 }
 
 /// What an answer means: anything but a clear yes is no.
 pub fn decision(line: &str, can_remember: bool) -> Decision {
     match line.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Decision::Allow,
         "a" | "always" if can_remember => Decision::AllowForSession,
+        _ if is_yes(line) => Decision::Allow,
         _ => Decision::Deny,
     }
 }
 
+/// Whether a line is a clear yes.
+pub fn is_yes(line: &str) -> bool {
+    matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+}
+
 /// Whether "for this session" is among the answers.
-pub fn can_remember(questions: &[AskedQuestion]) -> bool {
+fn can_remember(questions: &[AskedQuestion]) -> bool {
     questions.iter().any(|question| question.can_remember)
 }
 
 /// The question, without the line that is answered.
-pub fn framed(style: Style, call: &CanonicalCall, questions: &[AskedQuestion]) -> String {
+fn framed(style: Style, call: &CanonicalCall, questions: &[AskedQuestion]) -> String {
     let width = style.width();
     let mut out = format!("{}\n", style.bold("┏━ Pith asks: shall this run?"));
     let told = format!("{} {}", harmless_line(&call.name, 64), cut(&call.input));
@@ -91,23 +183,29 @@ pub fn framed(style: Style, call: &CanonicalCall, questions: &[AskedQuestion]) -
 }
 
 /// The line that is answered.
-pub fn choice(style: Style, can_remember: bool) -> String {
+fn choice(style: Style, can_remember: bool) -> String {
     let session = if can_remember { ", a = yes, and the like until the session ends" } else { "" };
     style.bold(&format!("┗━ y = yes{session}, anything else = no: "))
 }
 
-/// Lines of the frame: no word of others stands where a line begins.
-fn push_wrapped(out: &mut String, text: &str, width: usize) {
-    let chars: Vec<char> = text.chars().collect();
-    for line in chars.chunks(width.saturating_sub(3).max(10)) {
-        out.push_str("┃ ");
-        out.extend(line);
-        out.push('\n');
+/// Lines of the frame: no word of others stands where a line begins. What is not plain ASCII counts as two columns, as the widest do.
+pub fn push_wrapped(out: &mut String, text: &str, width: usize) {
+    let room = width.saturating_sub(3).max(10);
+    let mut used = usize::MAX;
+    for c in text.chars() {
+        let columns = if c.is_ascii() { 1 } else { 2 };
+        if used.saturating_add(columns) > room {
+            out.push_str(if used == usize::MAX { "┃ " } else { "\n┃ " });
+            used = 0;
+        }
+        out.push(c);
+        used = used.saturating_add(columns);
     }
+    out.push_str(if used == usize::MAX { "┃\n" } else { "\n" });
 }
 
-/// Arguments on one line; of long ones the head and the tail, and how much is between.
-fn cut(input: &str) -> String {
+/// Text on one line; of long ones the head and the tail, and how much is between.
+pub fn cut(input: &str) -> String {
     let all = harmless_line(input, usize::MAX);
     let count = all.chars().count();
     if count <= CALL_CHARS {
