@@ -209,7 +209,7 @@ async fn every_kind_of_question_has_its_kind_of_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_has_its_limits() {
     let (long, many) = (limits::QUESTION_BYTES + 1, limits::QUESTION_PARTS + 1);
-    let long = format!("(i32.const 0) (i32.const {long})");
+    let long = format!("(i32.const 4096) (i32.const {long})");
     let choices = |count: usize| format!("(i32.const 4096) (i32.const {count}) (i32.const 0) (i32.const 0)");
     for (function, params, shape, words) in [
         ("edit", 5, long.clone(), "at most 64 KiB of words"),
