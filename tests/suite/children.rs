@@ -191,7 +191,7 @@ fn start_with(home: &Home, more: &[&str]) -> Running {
 /// Where the output of a command goes that runs in the background.
 #[track_caller]
 fn output_of(said: &str) -> &str {
-    let path = said.split_once("Output: ").and_then(|(_, rest)| rest.split_once(" (`read`"));
+    let path = said.split_once("Output: ").and_then(|(_, rest)| rest.split_once(" (read or"));
     path.unwrap_or_else(|| panic!("no path: {said}")).0
 }
 

@@ -89,16 +89,11 @@ mod in_component {
             .filter(|(_, name)| contains(name, folder))
             .max_by_key(|(_, name)| name.len())
             .ok_or_else(|| io::Error::from_raw_os_error(EPERM))?;
-        let opened;
-        let stream = match relative(folder, &name) {
-            "." => root.read_directory(),
-            inside => {
-                let how = (OpenFlags::DIRECTORY, DescriptorFlags::READ);
-                opened = root.open_at(PathFlags::SYMLINK_FOLLOW, inside, how.0, how.1).map_err(os_error)?;
-                opened.read_directory()
-            }
-        }
-        .map_err(os_error)?;
+        // The root too is opened anew, as `.`: the host may hold it in a way that does not list.
+        let how = (OpenFlags::DIRECTORY, DescriptorFlags::READ);
+        let inside = relative(folder, &name);
+        let opened = root.open_at(PathFlags::SYMLINK_FOLLOW, inside, how.0, how.1).map_err(os_error)?;
+        let stream = opened.read_directory().map_err(os_error)?;
         let mut found = Entries::default();
         while let Some(entry) = stream.read_directory_entry().map_err(os_error)? {
             if found.entries.len() == max {
