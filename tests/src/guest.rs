@@ -1,7 +1,10 @@
 //! Components assembled from text: guests that do one thing, good or bad, on the public contract and with no toolchain between.
 
 use crate::place::repository;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
@@ -22,6 +25,9 @@ pub enum Behaviour {
     DenyInput,
     /// A gate asks the person, with a key under which the answer may be kept.
     Ask(String, Option<String>),
+    /// A tool asks the person, and says the answer: `yes`, `no`, a choice's number from 1, the words, `none` where there is none, or the
+    /// error's words.
+    Asks(Question),
     /// Runs for ever.
     Loop,
     /// Asks for memory until there is none, then traps.
@@ -36,6 +42,34 @@ pub enum Behaviour {
     Table,
     /// Gives words that claim to be two thousand million bytes long.
     Lie,
+}
+
+/// What a tool asks a person: a title, and what goes with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// With a detail.
+    Confirm(String, String),
+    /// With labels, nine at most.
+    Choose(String, Vec<String>),
+    /// For a line.
+    Line(String),
+    /// With the text that there is.
+    Edit(String, String),
+    /// With a schema.
+    Form(String, String),
+}
+
+impl Question {
+    /// The import's function and the core parameters it has.
+    fn function(&self) -> (&'static str, usize) {
+        match self {
+            Self::Confirm(..) => ("confirm", 7),
+            Self::Choose(..) => ("choose", 7),
+            Self::Line(..) => ("ask", 8),
+            Self::Edit(..) => ("edit", 5),
+            Self::Form(..) => ("form", 5),
+        }
+    }
 }
 
 /// A component under construction.
@@ -110,7 +144,8 @@ impl Guest {
         let mut resolve = Resolve::default();
         resolve.push_dir(repository().join("wit")).expect("the contract can be read");
         let mut world = String::from("package test:guest;\nworld guest {\n");
-        for import in &self.imports {
+        let asks = self.questions().next().map(|_| "dialog").filter(|asks| !self.imports.contains(asks));
+        for import in self.imports.iter().copied().chain(asks) {
             world.push_str(&format!("  import pith:plugin/{import}@0.1.0;\n"));
         }
         for (present, export) in [
@@ -140,6 +175,13 @@ impl Guest {
         file.to_path_buf()
     }
 
+    fn questions(&self) -> impl Iterator<Item = &Question> {
+        self.tools.iter().filter_map(|(_, does, _)| match does {
+            Behaviour::Asks(question) => Some(question),
+            _ => None,
+        })
+    }
+
     /// The module in the text format, by the canonical ABI: see `wit/` for the types whose layouts stand here.
     fn text(&self) -> String {
         let mut memory = Memory::default();
@@ -151,6 +193,13 @@ impl Guest {
             let params = if params.is_empty() { String::new() } else { format!("(param {params})") };
             imports.push_str(&format!(
                 "(import \"pith:plugin/{interface}@0.1.0\" \"{function}\" (func $import-{interface} {params}))\n"
+            ));
+        }
+        let functions_asked: BTreeSet<_> = self.questions().map(Question::function).collect();
+        for (function, params) in functions_asked {
+            imports.push_str(&format!(
+                "(import \"pith:plugin/dialog@0.1.0\" \"{function}\" (func $dialog-{function} (param {})))\n",
+                "i32 ".repeat(params)
             ));
         }
         if !self.tools.is_empty() {
@@ -318,9 +367,63 @@ impl Memory {
                     block + 8
                 );
             }
+            Behaviour::Asks(question) => return self.question_body(question),
             other => return bad(other).to_owned(),
         };
         format!("(return (i32.const {at}))")
+    }
+
+    /// Calls the import, whose `result<option<_>, error>` has its cases at 0 and 4, then says what came.
+    fn question_body(&mut self, question: &Question) -> String {
+        let came = self.put(&[0; 20]);
+        let mut text = |text: &str| format!("(i32.const {}) (i32.const {})", self.put(text.as_bytes()), text.len());
+        let no_timeout = "(i32.const 0) (i32.const 0)";
+        let arguments = match question {
+            Question::Confirm(title, detail) => format!("{} {} {no_timeout}", text(title), text(detail)),
+            Question::Line(title) => format!("{} (i32.const 0) {} {no_timeout}", text(title), text("")),
+            Question::Edit(title, more) | Question::Form(title, more) => format!("{} {}", text(title), text(more)),
+            Question::Choose(title, labels) => {
+                let title = text(title);
+                let mut list = Vec::new();
+                for label in labels {
+                    let mut choice = Layout::new(20);
+                    choice.put(0, &self.string(label));
+                    list.extend_from_slice(&choice.0);
+                }
+                format!("{title} (i32.const {}) (i32.const {}) {no_timeout}", self.put(&list), labels.len())
+            }
+        };
+        let (yes, no, none, digit) = (self.put(b"yes"), self.put(b"no"), self.put(b"none"), self.put(b"0"));
+        let (words, length) =
+            (format!("(i32.load (i32.const {}))", came + 8), format!("(i32.load (i32.const {}))", came + 12));
+        let (answer, answer_length) = match question {
+            Question::Confirm(..) => {
+                let is_yes = format!("(i32.load8_u (i32.const {}))", came + 5);
+                let of = |yes, no| format!("(select (i32.const {yes}) (i32.const {no}) {is_yes})");
+                (of(yes, no), of(3, 2))
+            }
+            Question::Choose(..) => (format!("(i32.const {digit})"), "(i32.const 1)".to_owned()),
+            _ => (words.clone(), length.clone()),
+        };
+        let said = |error: &str, none: usize, answer: &str| {
+            format!(
+                "(if (result i32) (i32.load8_u (i32.const {came})) (then {error}) (else (if (result i32) \
+                 (i32.load8_u (i32.const {})) (then {answer}) (else (i32.const {none})))))",
+                came + 4
+            )
+        };
+        let at = self.output(pair(0, 0), false);
+        let block = self.list_of(at);
+        format!(
+            "(call $dialog-{} {arguments} (i32.const {came})) \
+             (i32.store8 (i32.const {digit}) (i32.add (i32.const 49) {words})) \
+             (i32.store (i32.const {}) {}) (i32.store (i32.const {}) {}) (return (i32.const {at}))",
+            question.function().0,
+            block + 4,
+            said(&words, none, &answer),
+            block + 8,
+            said(&length, 4, &answer_length),
+        )
     }
 
     /// Where the list of a `result<tool-output, error>` lies.
@@ -466,6 +569,15 @@ mod tests {
             Behaviour::TrapAbove(10, words()),
         ]) {
             assert!(Guest::new().gate(gate.clone()).filter(gate).component().starts_with(b"\0asm\x0d\0\x01\0"));
+        }
+        for question in [
+            Question::Confirm(words(), words()),
+            Question::Choose(words(), vec![words(), words()]),
+            Question::Line(words()),
+            Question::Edit(words(), words()),
+            Question::Form(words(), words()),
+        ] {
+            Guest::new().tool("x", Behaviour::Asks(question.clone())).tool("y", Behaviour::Asks(question)).component();
         }
         for (interface, _, _) in IMPORTS {
             Guest::new().tool("x", Behaviour::Echo).import(interface).component();

@@ -21,7 +21,7 @@ mod wire;
 pub use bench::{Bench, plugin_source, shipped_sources};
 pub use built::hostile_component;
 pub use bystander::{Bystander, Latencies};
-pub use guest::{Behaviour, Guest};
+pub use guest::{Behaviour, Guest, Question};
 pub use home::Home;
 pub use place::{case, case_text, cases, pith_binary, repository, target_folder};
 pub use pty::Terminal;

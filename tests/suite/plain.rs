@@ -1,7 +1,7 @@
 //! The plain face on a pseudo-terminal: a conversation as a person has it, with every key they press.
 
 use crate::signals::assert_answered;
-use pith_tests::{Answer, Behaviour, Guest, Home, Reply, Server, Terminal, Wire};
+use pith_tests::{Answer, Behaviour, Guest, Home, Question, Reply, Server, Terminal, Wire};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -197,6 +197,214 @@ fn ctrl_c_at_a_question_stops_the_run() {
     terminal.exits(0);
     assert!(!home.work().join("ran").exists());
     assert_answered(&home.session());
+}
+
+/// The arguments for a plugin that may ask the person, with a tool for each question.
+fn curious(home: &Home, name: &str, questions: Vec<(&str, Question)>) -> [String; 4] {
+    let guest = questions.into_iter().fold(Guest::new(), |guest, (tool, asks)| guest.tool(tool, Behaviour::Asks(asks)));
+    let file = guest.save(&home.root().join(format!("{name}.wasm"))).to_string_lossy().into_owned();
+    ["--plugin".to_owned(), file, "--grant".to_owned(), format!("{name}:dialog")]
+}
+
+fn confirm() -> Question {
+    Question::Confirm(format!("Shall I? {HOSTILE}"), format!("all of it {HOSTILE}"))
+}
+
+fn with<'a>(model: &'a str, more: &'a [String]) -> Vec<&'a str> {
+    ["--model", model].into_iter().chain(more.iter().map(String::as_str)).collect()
+}
+
+#[test]
+fn a_plugin_asks_in_the_hosts_frame_and_nothing_is_no_answer() {
+    let home = Home::new();
+    let ask = |tool: &str, told: &str| json!({ "expect": { "last_result_contains": [told] }, "calls": [call(tool, json!({}))] });
+    let model = home.scripted(json!([
+        { "calls": [call("sure", json!({}))] },
+        ask("sure", "yes"),
+        ask("which", "none"),
+        ask("words", "2"),
+        ask("rewrite", "blue"),
+        ask("form", "first\nsecond"),
+        { "expect": { "last_result_contains": ["{\"age\":7,\"size\":\"l\"}"] }, "text": "I know all." }
+    ]));
+    let labels = vec!["the left".to_owned(), HOSTILE.to_owned()];
+    let schema = json!({ "type": "object", "required": ["age"], "properties": {
+        "age": { "type": "integer", "minimum": 1, "title": HOSTILE },
+        "size": { "type": "string", "enum": ["s", "l"], "default": "l" }
+    } });
+    let asker = curious(
+        &home,
+        "curious",
+        vec![
+            ("sure", confirm()),
+            ("which", Question::Choose("Which one?".to_owned(), labels)),
+            ("words", Question::Line("What colour?".to_owned())),
+            ("rewrite", Question::Edit("Your text".to_owned(), format!("old\n{HOSTILE}"))),
+            ("form", Question::Form("About you".to_owned(), schema.to_string())),
+        ],
+    );
+    let mut terminal = Terminal::start(&home, &with(&model, &asker));
+    terminal.prompt();
+    terminal.line("go");
+    terminal.waits("┏━ Plugin curious asks:\n┃ Shall I? ");
+    terminal.waits("┃ all of it ");
+    terminal.waits("\n┗━ y = yes, anything else = no: ");
+    terminal.line("y");
+    terminal.waits("\n┗━ y = yes, anything else = no: ");
+    terminal.keys(END);
+    terminal.waits("\n(no answer)\n");
+    terminal.waits("┃ Which one?\n┃ 1  the left\n┃ 2  ");
+    terminal.waits("\n┗━ a number from 1 to 2, nothing = no answer: ");
+    terminal.line("3");
+    terminal.waits("┃ a number from 1 to 2 is wanted\n┗━ a number from 1 to 2, nothing = no answer: ");
+    terminal.line("2");
+    terminal.waits("┃ What colour?\n┗━ your answer, nothing = no answer: ");
+    terminal.line("blue");
+    terminal.waits("┃ Your text\n┃\n┃ old\n┃ ");
+    terminal.waits("nothing = no answer: ");
+    // Pasted lines are one answer.
+    terminal.keys("first\rsecond\r.\r");
+    terminal.waits("┃ About you\n┃ 1 of 2: ");
+    terminal.waits("┗━ a whole number from 1 on, nothing = no answer at all: ");
+    terminal.line("x");
+    terminal.waits("┃ a whole number from 1 on is wanted\n┗━ ");
+    terminal.waits("at all: ");
+    terminal.line("7");
+    terminal.waits("┃ 2 of 2: size (default: l)\n┃ 1  s\n┃ 2  l\n┗━ a number from 1 to 2, nothing = the default: ");
+    terminal.line("");
+    terminal.waits("I know all.\n");
+    terminal.prompt();
+    assert_harmless(&terminal.raw());
+    terminal.line("/quit");
+    terminal.exits(0);
+}
+
+#[test]
+fn too_many_questions_are_refused_and_the_person_is_left_in_peace() {
+    let home = Home::new();
+    let ask = json!({ "calls": [call("sure", json!({}))] });
+    let mut replies = vec![ask; 7];
+    replies.push(
+        json!({ "expect": { "last_result_contains": ["6 questions were asked within a minute"] }, "text": "enough" }),
+    );
+    let model = home.scripted(json!(replies));
+    let asker = curious(&home, "curious", vec![("sure", confirm())]);
+    let mut terminal = Terminal::start(&home, &with(&model, &asker));
+    terminal.prompt();
+    terminal.line("go");
+    for _ in 0..6 {
+        terminal.waits("anything else = no: ");
+        terminal.line("");
+    }
+    terminal.waits("enough\n");
+    terminal.prompt();
+    assert_eq!(terminal.shown().matches("Plugin curious asks").count(), 6);
+    terminal.line("/quit");
+    terminal.exits(0);
+}
+
+/// Two plugins and a gate, all at once: one question after the other, each with its own answer.
+#[test]
+fn questions_are_asked_one_after_the_other() {
+    let home = Home::new();
+    let model = home.scripted(json!([
+        { "calls": [call("first", json!({})), call("second", json!({}))] },
+        { "expect": { "last_result_contains": ["yes", "no"] }, "text": "both known" }
+    ]));
+    let both = [curious(&home, "one", vec![("first", confirm())]), curious(&home, "two", vec![("second", confirm())])];
+    let more: Vec<String> = both.into_iter().flatten().collect();
+    let mut terminal = Terminal::start(&home, &with(&model, &more));
+    terminal.prompt();
+    terminal.line("go");
+    terminal.waits("asks:\n");
+    terminal.waits("anything else = no: ");
+    let first_asks_one = terminal.shown().contains("Plugin one asks");
+    assert_eq!(terminal.shown().matches("┏━").count(), 1, "{}", terminal.shown());
+    terminal.line(if first_asks_one { "y" } else { "n" });
+    terminal.waits(if first_asks_one { "Plugin two asks:" } else { "Plugin one asks:" });
+    terminal.waits("anything else = no: ");
+    terminal.line(if first_asks_one { "n" } else { "y" });
+    terminal.waits("both known\n");
+    terminal.prompt();
+    terminal.line("/quit");
+    terminal.exits(0);
+}
+
+#[test]
+fn what_was_typed_ahead_is_no_answer_to_a_plugin() {
+    for _ in 0..5 {
+        let home = Home::new();
+        let model = home.scripted(json!([
+            { "calls": [call("sure", json!({}))] },
+            { "expect": { "last_result_contains": ["no"] }, "text": "as you say" }
+        ]));
+        let asker = curious(&home, "curious", vec![("sure", confirm())]);
+        let mut terminal = Terminal::start(&home, &with(&model, &asker));
+        terminal.prompt();
+        terminal.keys("go\ry\r");
+        terminal.waits("┏━ Plugin curious asks");
+        terminal.line("y");
+        if terminal.shown().contains('┗') {
+            // This machine was so slow that the dead time had passed: it may have been an answer.
+            continue;
+        }
+        terminal.waits("anything else = no: ");
+        terminal.line("n");
+        terminal.waits("as you say\n");
+        return;
+    }
+    panic!("the dead time had always passed");
+}
+
+#[test]
+fn ctrl_c_at_a_plugins_question_stops_the_run() {
+    let home = Home::new();
+    let model = home.scripted(json!([{ "calls": [call("sure", json!({}))] }, { "text": "never" }]));
+    let asker = curious(&home, "curious", vec![("sure", confirm())]);
+    let mut terminal = Terminal::start(&home, &with(&model, &asker));
+    terminal.prompt();
+    terminal.line("go");
+    terminal.waits("anything else = no: ");
+    terminal.keys(INTERRUPT);
+    terminal.waits("aborted");
+    terminal.prompt();
+    terminal.line("/quit");
+    terminal.exits(0);
+    assert_answered(&home.session());
+}
+
+#[test]
+fn without_a_person_a_plugins_question_is_refused() {
+    let home = Home::new();
+    let model = home.scripted(json!([
+        { "calls": [call("sure", json!({}))] },
+        { "expect": { "last_result_contains": ["nobody can answer here"] }, "text": "alone" }
+    ]));
+    let asker = curious(&home, "curious", vec![("sure", confirm())]);
+    let args: Vec<&str> = with(&model, &asker).into_iter().chain(["-p", "go"]).collect();
+    let run = home.pith(&args).ok();
+    assert!(run.stdout.contains("alone"), "{run}");
+}
+
+#[test]
+fn the_header_names_the_sandbox() {
+    let home = Home::new();
+    let model = home.scripted(json!([{ "text": "hi" }]));
+    for (more, header, session) in [
+        (&[][..], "new session · sandbox guard · /help", "sandbox  guard (no program ran yet)"),
+        (&["--sandbox", "off"], "new session · sandbox off · /help", "sandbox  off (no program ran yet)"),
+        (&["--no-plugins"], "new session · /help", "sandbox  none: no plugin may run programs"),
+    ] {
+        let args: Vec<&str> = ["--model", &*model].iter().chain(more).copied().collect();
+        let mut terminal = Terminal::start(&home, &args);
+        terminal.waits(header);
+        terminal.prompt();
+        terminal.line("/session");
+        terminal.waits(session);
+        terminal.prompt();
+        terminal.line("/quit");
+        terminal.exits(0);
+    }
 }
 
 #[test]
@@ -405,7 +613,7 @@ fn earlier_lines_come_back_in_the_next_session() {
     terminal.prompt();
     terminal.keys(END);
     terminal.exits(0);
-    let file = home.root().join("state/pith/history");
+    let file = home.root().join("data/pith/history");
     assert_eq!(std::fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600);
     let kept = std::fs::read_to_string(&file).expect("it is text");
     assert!(kept.contains("remember this line") && !kept.contains("but not this"), "{kept}");
@@ -426,7 +634,7 @@ fn earlier_lines_come_back_in_the_next_session() {
 #[test]
 fn a_strange_history_drives_nothing() {
     let home = Home::new();
-    home.beside("state/pith/history", format!("#V2\n{HOSTILE}\n"));
+    home.beside("data/pith/history", format!("#V2\n{HOSTILE}\n"));
     let mut terminal = scripted(&home, json!([{ "text": "fine" }]));
     terminal.prompt();
     terminal.waits_for_lines(false);
@@ -440,7 +648,7 @@ fn a_strange_history_drives_nothing() {
     terminal.prompt();
     terminal.keys(END);
     terminal.exits(0);
-    let fifo = home.root().join("state/pith/history");
+    let fifo = home.root().join("data/pith/history");
     std::fs::remove_file(&fifo).expect("it is there");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
     let mut terminal = scripted(&home, json!([{ "text": "fine" }]));
