@@ -261,7 +261,9 @@ fn pith_in_pith_lies_within_the_outer_sandbox() {
         let inner =
             json!({ "replies": calls(&["cat ~/.config/pith/settings.toml; ls ~/.local/share/pith; echo inner ran"]) });
         home.write("inner.json", inner.to_string());
-        let pith = pith_binary();
+        // Where commands see it wherever it was built.
+        let pith = home.work().join("inner-pith");
+        fs::copy(pith_binary(), &pith).expect("a copy");
         // With places of its own, where it may write: the user's it cannot even read. Its plugins are compiled anew.
         let command = |more: &str| {
             format!(
