@@ -14,6 +14,25 @@ pub mod imports {
     });
 }
 
+/// Words of `messages` that exports are called with, in a form that is not copied on its way into the guest.
+pub mod messages {
+    pub use super::imports::pith::plugin::messages::{Host, HostWithStore, add_to_linker};
+    use std::sync::Arc;
+    use wasmtime::component::{ComponentType, Lower};
+
+    /// `messages.tool-call`. Its input may be a megabyte, and goes to every gate, filter and the tool.
+    #[derive(Clone, Debug, ComponentType, Lower)]
+    #[component(record)]
+    pub struct ToolCall {
+        /// Unique within the session.
+        pub id: String,
+        /// The tool's short name.
+        pub name: String,
+        /// Canonical JSON.
+        pub input: Arc<String>,
+    }
+}
+
 /// The export `tools`.
 pub mod tools {
     wasmtime::component::bindgen!({
@@ -23,7 +42,7 @@ pub mod tools {
         exports: { default: async },
         with: {
             "pith:plugin/types": super::imports::pith::plugin::types,
-            "pith:plugin/messages": super::imports::pith::plugin::messages,
+            "pith:plugin/messages": super::messages,
             "pith:plugin/tool-types": super::imports::pith::plugin::tool_types,
         },
     });
@@ -39,7 +58,7 @@ pub mod tool_gate {
         with: {
             "pith:plugin/types": super::imports::pith::plugin::types,
             "pith:plugin/call-types": super::imports::pith::plugin::call_types,
-            "pith:plugin/messages": super::imports::pith::plugin::messages,
+            "pith:plugin/messages": super::messages,
         },
     });
 }
@@ -54,7 +73,7 @@ pub mod tool_filter {
         with: {
             "pith:plugin/types": super::imports::pith::plugin::types,
             "pith:plugin/call-types": super::imports::pith::plugin::call_types,
-            "pith:plugin/messages": super::imports::pith::plugin::messages,
+            "pith:plugin/messages": super::messages,
             "pith:plugin/tool-types": super::imports::pith::plugin::tool_types,
         },
     });

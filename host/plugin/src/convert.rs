@@ -1,9 +1,12 @@
 //! Between the contract's types and ours. No Rust type crosses wit, and no wit type leaves this crate.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use pith_bindings::imports::pith::plugin::{
-    call_types, messages, tool_types,
-    types::{self, Error, ErrorKind},
+use pith_bindings::{
+    imports::pith::plugin::{
+        call_types, tool_types,
+        types::{self, Error, ErrorKind},
+    },
+    messages,
 };
 use pith_core::{CanonicalCall, canonical_json, parse_strict};
 use pith_protocol::{
@@ -34,7 +37,7 @@ pub(crate) fn guest_error(error: Error) -> GuestError {
 }
 
 pub(crate) fn tool_call(call: &CanonicalCall) -> messages::ToolCall {
-    messages::ToolCall { id: call.id.clone(), name: call.name.clone(), input: call.input.to_string() }
+    messages::ToolCall { id: call.id.clone(), name: call.name.clone(), input: call.input.clone() }
 }
 
 pub(crate) fn call_origin(origin: &CallOrigin) -> call_types::CallOrigin {

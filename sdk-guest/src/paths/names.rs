@@ -89,10 +89,12 @@ mod in_component {
             .filter(|(_, name)| contains(name, folder))
             .max_by_key(|(_, name)| name.len())
             .ok_or_else(|| io::Error::from_raw_os_error(EPERM))?;
-        // The root too is opened anew, as `.`: the host may hold it in a way that does not list.
-        let how = (OpenFlags::DIRECTORY, DescriptorFlags::READ);
-        let inside = relative(folder, &name);
-        let opened = root.open_at(PathFlags::SYMLINK_FOLLOW, inside, how.0, how.1).map_err(os_error)?;
+        let opened = match relative(folder, &name) {
+            "." => root,
+            inside => root
+                .open_at(PathFlags::SYMLINK_FOLLOW, inside, OpenFlags::DIRECTORY, DescriptorFlags::READ)
+                .map_err(os_error)?,
+        };
         let stream = opened.read_directory().map_err(os_error)?;
         let mut found = Entries::default();
         while let Some(entry) = stream.read_directory_entry().map_err(os_error)? {

@@ -24,8 +24,9 @@ pub(crate) async fn filter(
     output: ToolOutput,
     scope: CallScope,
 ) -> Result<ToolOutput, Stop> {
+    // Shared with the call, not copied for it: a result may be large.
     let (call, origin, shown) =
-        (convert::tool_call(call), convert::call_origin(origin), convert::shown_output(&output));
+        (convert::tool_call(call), convert::call_origin(origin), Arc::new(convert::shown_output(&output)));
     let bytes = convert::call_bytes(&call).saturating_add(convert::output_bytes(&shown));
     let work: Work<Result<Option<tool_types::ToolOutput>, Error>> = Arc::new(move |linked, store| {
         let (call, origin, shown) = (call.clone(), origin.clone(), shown.clone());

@@ -24,8 +24,7 @@ pub(crate) async fn judge(
     origin: &CallOrigin,
     scope: CallScope,
 ) -> Judgement {
-    // Shared, not copied: a call may be a megabyte.
-    let (call, origin) = (Arc::new(convert::tool_call(call)), Arc::new(convert::call_origin(origin)));
+    let (call, origin) = (convert::tool_call(call), convert::call_origin(origin));
     let bytes = convert::call_bytes(&call);
     let work: Work<Result<WitVerdict, Error>> = Arc::new(move |linked, store| {
         let (call, origin) = (call.clone(), origin.clone());

@@ -9,7 +9,10 @@ use crate::{
     plugin::Plugin,
     usage::End,
 };
-use pith_bindings::imports::pith::plugin::{messages::ToolCall, tool_types, types::Error};
+use pith_bindings::{
+    imports::pith::plugin::{tool_types, types::Error},
+    messages::ToolCall,
+};
 use pith_core::{CallScope, CanonicalCall};
 use pith_law::Export;
 use pith_protocol::ToolOutput;
@@ -28,8 +31,7 @@ pub(crate) async fn call(
     call: &CanonicalCall,
     scope: CallScope,
 ) -> Result<ToolOutput, Ended> {
-    // Shared, not copied: a call may be a megabyte.
-    let call: Arc<ToolCall> = Arc::new(convert::tool_call(call));
+    let call: ToolCall = convert::tool_call(call);
     let bytes = convert::call_bytes(&call);
     let work: Work<Result<tool_types::ToolOutput, Error>> = Arc::new(move |linked, store| {
         let call = call.clone();

@@ -2,7 +2,7 @@
 //! the folder itself, which makes a listing four times faster, and holds one buffer.
 
 use crate::instance::Instance;
-use rustix::fs::{AtFlags, Dir, FileType, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use std::{ffi::CStr, fs::File, io, sync::Arc};
 use wasmtime::{
     StoreContextMut,
@@ -52,7 +52,9 @@ fn open(
         Descriptor::Dir(folder) => folder.dir.clone(),
         Descriptor::File(_) => return Ok(Err(ErrorCode::NotDirectory)),
     };
-    match Dir::read_from(&folder) {
+    // Anew: a granted folder itself is held by a descriptor that cannot be read.
+    let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match openat(&folder, c".", readable, Mode::empty()).and_then(Dir::new) {
         Ok(names) => Ok(Ok(instance.table.push(Names { names, folder })?)),
         Err(error) => Ok(Err(code(error))),
     }
