@@ -18,6 +18,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
+use tokio_util::sync::CancellationToken;
 
 /// The most text of one result that the model reads. The shipped tools truncate at 50 KiB with notices of their own; this bounds the rest.
 pub const RESULT_TEXT_LIMIT_BYTES: usize = 64 << 10;
@@ -159,11 +160,18 @@ impl Dispatcher {
             CallOutcome::Fault(fault) => {
                 ToolOutput::error(format!("{fault}. Nothing else was affected; another way may work."))
             }
-            CallOutcome::Aborted => ToolOutput::error(ABORTED),
+            CallOutcome::Aborted => match scope.progress.latest_text() {
+                Some(text) => ToolOutput::error(format!("{text}\n\n{ABORTED}")),
+                None => ToolOutput::error(ABORTED),
+            },
         };
-        // What was cut short is no result to judge: filters see what tools gave.
-        let output =
-            if scope.cancel.is_cancelled() { output } else { self.filter(&call, &origin, output, &scope).await };
+        let output = if !scope.cancel.is_cancelled() {
+            self.filter(&call, &origin, output, &scope).await
+        } else if output == ToolOutput::error(ABORTED) {
+            output
+        } else {
+            self.filter_late(&call, &origin, output, &scope).await
+        };
         let output = self.bound(&call, output);
         Dispatched { output, duration_ms: Some(self.clock.monotonic_millis().saturating_sub(began)) }
     }
@@ -337,6 +345,22 @@ impl Dispatcher {
                     bounded_reason(&why)
                 ))
             }
+        }
+    }
+
+    /// What a call gave before it was cut short, or just then: filters see it too, as long as a cancelled call may take.
+    async fn filter_late(
+        &self,
+        call: &CanonicalCall,
+        origin: &CallOrigin,
+        output: ToolOutput,
+        scope: &CallScope,
+    ) -> ToolOutput {
+        let scope = CallScope { cancel: CancellationToken::new(), ..scope.clone() };
+        tokio::select! {
+            biased;
+            output = self.filter(call, origin, output, &scope) => output,
+            () = self.clock.sleep(CANCEL_GRACE) => ToolOutput::error(UNFILTERED),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::{outbox::Outbox, ports::Person, session::Session};
 use pith_protocol::{Caller, Content, Event, ThinkingLevel, ToolResultView};
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 /// Facts of the run that a call serves; they do not change within a call.
@@ -51,21 +51,30 @@ pub struct Progress {
     call_id: String,
     tool: String,
     args: Value,
+    /// What was shown last: all that there is of a call that is cut short.
+    latest: Arc<Mutex<Vec<Content>>>,
 }
 
 impl Progress {
     /// For one call.
     pub fn new(outbox: Outbox, call_id: String, tool: String, args: Value) -> Self {
-        Self { outbox, call_id, tool, args }
+        Self { outbox, call_id, tool, args, latest: Arc::default() }
     }
 
     /// Shows the output so far. It never waits: where a face is behind, the update is dropped, and a later one will say more.
     pub fn update(&self, content: Vec<Content>, details: Option<Value>) {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&content);
         self.outbox.offer(Event::ToolExecutionUpdate {
             tool_call_id: self.call_id.clone(),
             tool_name: self.tool.clone(),
             args: self.args.clone(),
             partial_result: ToolResultView { content, structured_content: None, details },
         });
+    }
+    /// The text that was shown last; none where there was none.
+    pub(crate) fn latest_text(&self) -> Option<String> {
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = latest.iter().filter_map(Content::as_text).collect::<Vec<_>>().join("\n");
+        (!text.is_empty()).then_some(text)
     }
 }

@@ -278,7 +278,13 @@ async fn run<T>(engines: &Engines, linked: &Linked, called: Called, instance: In
     };
     let gave = tokio::select! {
         biased;
-        () = cancel.cancelled() => return Run::Over(Served::Aborted),
+        () = cancel.cancelled() => {
+            // All that there is of it.
+            if let Some(gate) = &progress {
+                gate.flush();
+            }
+            return Run::Over(Served::Aborted);
+        }
         () = deadline.passed(Duration::ZERO) => return Run::Over(Served::Late { detail: said(&kept) }),
         gave = facts.usage.of(called.name).timed(work(linked, &mut store)) => gave,
         () = release => return Run::Over(Served::Aborted),

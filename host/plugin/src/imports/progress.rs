@@ -50,6 +50,14 @@ impl ProgressGate {
         }
     }
 
+    /// Lets what came too soon out at once: the call is over, and this is the last of it.
+    pub fn flush(&self) {
+        let newest = self.state.lock().unwrap_or_else(PoisonError::into_inner).newest.take();
+        if let Some((content, details)) = newest {
+            self.out.update(content, details);
+        }
+    }
+
     /// Lets updates that came too soon out when it is time; runs beside the call and ends with it.
     pub async fn release(&self) {
         loop {
