@@ -43,6 +43,52 @@ fn a_signal_while_the_model_speaks_keeps_what_it_said() {
     assert!(reply["content"][0]["text"].as_str().is_some_and(|text| text.starts_with("word")), "{reply}");
 }
 
+/// What a command had said when it was stopped is in the session, for the model's next turn.
+#[test]
+fn a_command_that_is_stopped_keeps_what_it_said() {
+    let home = Home::new();
+    let command = "echo partial; until [ -e never ]; do sleep 0.01; done";
+    let model =
+        home.scripted(json!([{ "calls": [{ "id": "c", "name": "bash", "arguments": { "command": command } }] }]));
+    let mut running = home.start(&["--mode", "json", "--model", &model, "go"]);
+    running.wait_line(|line| line.contains("tool_execution_update") && line.contains("partial"));
+    running.signal(Signal::INT);
+    let run = running.finish().exits(130);
+    assert_eq!(run.result("c"), ("partial\n\nOperation aborted".to_owned(), true), "{run}");
+}
+
+/// Writes are in place: one that has begun is finished, whatever the moment of the signal.
+#[test]
+fn an_abort_tears_no_file() {
+    // As much as `edit` takes.
+    let rest = "a line of a file that takes a while to be written again\n".repeat(160_000);
+    let (old, new) = (format!("old head\n{rest}"), format!("a new and longer head\n{rest}"));
+    let mut written = 0;
+    for attempt in 0..10_u64 {
+        let home = Home::new();
+        let file = home.write("large.txt", &old);
+        let edits = json!([{ "oldText": "old head", "newText": "a new and longer head" }]);
+        let arguments = json!({ "path": "large.txt", "edits": edits });
+        let model = home.scripted(json!([{ "calls": [{ "id": "c", "name": "edit", "arguments": arguments }] }]));
+        let mut running = home.start(&["--mode", "json", "--model", &model, "go"]);
+        running.wait_event("tool_execution_start");
+        let first = || {
+            let mut byte = [0];
+            std::io::Read::read_exact(&mut std::fs::File::open(&file).expect("it is there"), &mut byte)
+                .map(|()| byte[0])
+        };
+        let began = std::time::Instant::now();
+        while first().is_ok_and(|byte| byte == b'o') && began.elapsed() < std::time::Duration::from_secs(30) {}
+        std::thread::sleep(std::time::Duration::from_micros(attempt * 300));
+        running.signal(Signal::INT);
+        let run = running.finish();
+        let is = home.read("large.txt");
+        assert!(is == old || is == new, "torn: {} bytes, {run}", is.len());
+        written += usize::from(is == new);
+    }
+    assert!(written > 0, "no signal came while the file was written");
+}
+
 #[test]
 fn a_signal_ends_a_wait_before_another_try() {
     let busy = json!({ "error": { "message": "Slow down", "type": "rate_limit_error" } });

@@ -26,6 +26,9 @@ pub const RESULT_TEXT_LIMIT_BYTES: usize = 64 << 10;
 /// How long a cancelled call may take to end by itself before it is dropped.
 pub const CANCEL_GRACE: Duration = Duration::from_millis(100);
 
+/// How much longer a tool may go on that is writing a file when it is cancelled, so that an abort tears none. Tools themselves end sooner.
+pub const WRITE_GRACE: Duration = Duration::from_secs(2);
+
 /// What a reason from a plugin may take of the model's attention.
 const REASON_CHARS: usize = 500;
 const REASON_LINES: usize = 3;
@@ -147,7 +150,7 @@ impl Dispatcher {
         let cancel = scope.cancel.clone();
         let grace = async {
             cancel.cancelled().await;
-            self.clock.sleep(CANCEL_GRACE).await;
+            self.clock.sleep(WRITE_GRACE + CANCEL_GRACE).await;
         };
         let outcome = tokio::select! {
             biased;

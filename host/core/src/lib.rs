@@ -25,7 +25,9 @@ mod user_call;
 pub use canonical::{NotExact, parse_strict};
 pub use canonical_form::canonical_json;
 pub use dialog::{Answer, CannotAsk, Choice, Field, FieldKind, FieldOption, PluginQuestion, Wanted};
-pub use dispatch::{CANCEL_GRACE, CanonicalCall, Dispatched, Dispatcher, Prepared, RESULT_TEXT_LIMIT_BYTES};
+pub use dispatch::{
+    CANCEL_GRACE, CanonicalCall, Dispatched, Dispatcher, Prepared, RESULT_TEXT_LIMIT_BYTES, WRITE_GRACE,
+};
 pub use line::{LINE_LIMIT_BYTES, LineFault};
 pub use mailbox::{Mailbox, MailboxFull, QUEUE_MESSAGES};
 pub use outbox::{FACE_QUEUE_EVENTS, Inbox, Outbox};

@@ -6,11 +6,12 @@ use crate::{
     deadline::Deadline,
     engine::Engines,
     instance::Instance,
-    limits::{END_GRACE, HOST_CALL_BYTES, PROCESS_INSTANCES, SESSION_INSTANCES},
+    limits::{END_GRACE, HOST_CALL_BYTES, PROCESS_INSTANCES, SESSION_INSTANCES, WRITE_GRACE},
     log::{LogLevel, LogLine},
     plugin::{DISABLED, Linked, Plugin},
     stdio::Kept,
     usage::End,
+    writing::Writing,
 };
 use futures::future::BoxFuture;
 use pith_core::{CallScope, Fault};
@@ -111,7 +112,8 @@ impl Caller {
         let deadline = Deadline::at(deadline);
         let begun = plugin.facts.usage.of(called.name).begin(bytes);
         let served = if plugin.facts.folders.list.is_empty() {
-            serve(self.engines.clone(), plugin.clone(), called, deadline, scope.clone(), work).await
+            let writing = Writing::default();
+            serve(self.engines.clone(), plugin.clone(), called, deadline, scope.clone(), writing, work).await
         } else {
             self.serve_threaded(plugin, called, deadline, scope.clone(), work).await
         };
@@ -164,14 +166,17 @@ impl Caller {
         let _ends_with_this = own_cancel.clone().drop_guard();
         let scope = CallScope { cancel: own_cancel, ..scope };
         let (engines, own, ends) = (self.engines.clone(), plugin.clone(), deadline.clone());
+        let writing = Writing::default();
+        let own_writing = writing.clone();
         let runtime = tokio::runtime::Handle::current();
-        let job = move || runtime.block_on(serve(engines, own, called, ends, scope, work));
+        let job = move || runtime.block_on(serve(engines, own, called, ends, scope, own_writing, work));
         let Some(running) = plugin.threads.start(job) else {
             let cause = "has too many threads that hang in the file system".to_owned();
             return Served::Failed { cause, detail: String::new() };
         };
         let cancelled = async {
             cancel.cancelled().await;
+            let _ = tokio::time::timeout(WRITE_GRACE, writing.over()).await;
             tokio::time::sleep(END_GRACE).await;
         };
         tokio::select! {
@@ -221,10 +226,11 @@ async fn serve<T: Send + 'static>(
     called: Called,
     deadline: Arc<Deadline>,
     scope: CallScope,
+    writing: Writing,
     work: Work<T>,
 ) -> Served<T> {
     let facts = &plugin.facts;
-    let instance = || Instance::for_call(facts.clone(), called.name, scope.clone(), deadline.clone());
+    let instance = || Instance::for_call(facts.clone(), called.name, scope.clone(), deadline.clone(), writing.clone());
     let first = match instance() {
         Ok(instance) => run(&engines, &plugin.code.first, called, instance, &work).await,
         Err(error) => return not_started(&error),
@@ -267,6 +273,7 @@ pub(crate) fn store(linked: &Linked, instance: Instance) -> Store<Instance> {
 async fn run<T>(engines: &Engines, linked: &Linked, called: Called, instance: Instance, work: &Work<T>) -> Run<T> {
     let facts = instance.facts.clone();
     let (cancel, deadline, progress) = (instance.cancel.clone(), instance.deadline.clone(), instance.progress.clone());
+    let writing = instance.writing.clone();
     let kept = [("standard error", instance.stderr.clone()), ("standard output", instance.stdout.clone())];
     let mut store = store(linked, instance);
     let _ticking = engines.run();
@@ -276,19 +283,24 @@ async fn run<T>(engines: &Engines, linked: &Linked, called: Called, instance: In
             None => std::future::pending().await,
         }
     };
+    let mut going = Box::pin(facts.usage.of(called.name).timed(work(linked, &mut store)));
+    let aborted = async {
+        cancel.cancelled().await;
+        // All that there is of it.
+        if let Some(gate) = &progress {
+            gate.flush();
+        }
+        let _ = tokio::time::timeout(WRITE_GRACE, writing.over()).await;
+    };
     let gave = tokio::select! {
         biased;
-        () = cancel.cancelled() => {
-            // All that there is of it.
-            if let Some(gate) = &progress {
-                gate.flush();
-            }
-            return Run::Over(Served::Aborted);
-        }
+        // First, so that what ends while an abort waits for it has its say.
+        gave = &mut going => gave,
+        () = aborted => return Run::Over(Served::Aborted),
         () = deadline.passed(Duration::ZERO) => return Run::Over(Served::Late { detail: said(&kept) }),
-        gave = facts.usage.of(called.name).timed(work(linked, &mut store)) => gave,
         () = release => return Run::Over(Served::Aborted),
     };
+    drop(going);
     match gave {
         Ok(gave) => Run::Over(Served::Gave(gave, Box::new(store.into_data()))),
         Err(error) if error.is::<PoolConcurrencyLimitError>() => Run::Exhausted,

@@ -9,6 +9,7 @@ use crate::{
     quota::Quota,
     stdio::Kept,
     wasi,
+    writing::Writing,
 };
 use pith_core::CallScope;
 use pith_protocol::EntryId;
@@ -43,6 +44,8 @@ pub(crate) struct Instance {
     pub leaf: Option<EntryId>,
     /// Programs that this call has running.
     pub programs: Arc<AtomicUsize>,
+    /// Files that it has open for writing.
+    pub writing: Writing,
     wasi: WasiCtx,
     host_calls: u32,
     guest_bytes: usize,
@@ -55,13 +58,17 @@ impl Instance {
         function: &'static str,
         scope: CallScope,
         deadline: Arc<Deadline>,
+        writing: Writing,
     ) -> wasmtime::Result<Self> {
         let (stdout, stderr) = (Kept::default(), Kept::default());
         let wasi = wasi::context(&facts.folders.list, stdout.clone(), stderr.clone())?;
         let leaf = scope.session.leaf_id();
         let progress = Arc::new(ProgressGate::new(scope.progress.clone()));
         let cancel = scope.cancel.clone();
-        Ok(Self::new(facts, function, Some(scope), cancel, deadline, wasi, (stdout, stderr), leaf, Some(progress)))
+        let mut new =
+            Self::new(facts, function, Some(scope), cancel, deadline, wasi, (stdout, stderr), leaf, Some(progress));
+        new.writing = writing;
+        Ok(new)
     }
 
     /// For `specs`, before there is a session: no folders, clocks that stand still, random that is not.
@@ -101,6 +108,7 @@ impl Instance {
             log_left: LOG_BYTES,
             leaf,
             programs: Arc::default(),
+            writing: Writing::default(),
             wasi,
             host_calls: 0,
             guest_bytes: 0,

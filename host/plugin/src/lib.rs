@@ -26,6 +26,7 @@ mod stdio;
 mod threads;
 mod usage;
 mod wasi;
+mod writing;
 
 pub use error::LoadError;
 pub use folders::Places;

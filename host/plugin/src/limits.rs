@@ -28,6 +28,8 @@ pub const TOOL_DEADLINE: Duration = Duration::from_secs(120);
 pub const TOOL_DEADLINE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a call that was ended from outside may hold its caller.
 pub const END_GRACE: Duration = Duration::from_millis(50);
+/// How much longer a call that has a file open for writing may go on when it is aborted: writes are in place, and one that is cut short tears its file.
+pub const WRITE_GRACE: Duration = pith_core::WRITE_GRACE;
 /// How often running guests are interrupted.
 pub const TICK: Duration = Duration::from_millis(5);
 /// Live instances of one plugin; further calls wait in a fair queue.

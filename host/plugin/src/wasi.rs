@@ -4,7 +4,7 @@ mod names;
 
 use crate::{folders::GrantedFolder, instance::Instance, limits::RANDOM_BYTES, stdio::Kept};
 use std::{os::fd::AsRawFd, time::Duration};
-use wasmtime::component::{Linker, Resource};
+use wasmtime::component::{Linker, Resource, ResourceType};
 use wasmtime_wasi::{
     Deterministic, FsPerms, HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxBuilder,
     filesystem::{Descriptor, WasiFilesystemView},
@@ -73,7 +73,7 @@ impl HostMonotonicClock for Still {
 
 /// All of plain WASI, with what lists folders and three functions replaced. `open-at` refuses what is no regular file or folder: WASI opens without `O_NONBLOCK`, and
 /// a FIFO would hold its thread for ever. `symlink-at` makes no link that could lead out: WASI itself would not follow it, programs would.
-/// `metadata-hash-at` knows the name that stands for one that is no UTF-8.
+/// A dropped `descriptor` is no file that is written to any more (`writing.rs`). `metadata-hash-at` knows the name that stands for one that is no UTF-8.
 pub(crate) fn add_to_linker(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
     linker.allow_shadowing(true);
@@ -85,6 +85,11 @@ pub(crate) fn add_to_linker(linker: &mut Linker<Instance>) -> wasmtime::Result<(
         Box::new(async move { Ok((symlink_at(store.data_mut(), folder, target, path).await?,)) })
     })?;
     names::add_to_instance(&mut types)?;
+    types.resource("descriptor", ResourceType::host::<Descriptor>(), |mut store, rep| {
+        let instance = store.data_mut();
+        instance.writing.closed(rep);
+        HostDescriptor::drop(&mut instance.filesystem(), Resource::new_own(rep))
+    })?;
     types.func_wrap_async("[method]descriptor.metadata-hash-at", |mut store, (folder, follow, path)| {
         Box::new(async move { Ok((metadata_hash_at(store.data_mut(), folder, follow, path).await?,)) })
     })?;
@@ -123,7 +128,12 @@ async fn open_at(
     };
     // What came in its place between the look and the opening.
     match files.get_type(Resource::new_borrow(opened.rep())).await {
-        Ok(kind) if is_plain(kind) => Ok(Ok(opened)),
+        Ok(kind) if is_plain(kind) => {
+            if flags.contains(DescriptorFlags::WRITE) && kind == DescriptorType::RegularFile {
+                instance.writing.opened(opened.rep());
+            }
+            Ok(Ok(opened))
+        }
         other => {
             HostDescriptor::drop(&mut files, opened)?;
             match other {
