@@ -19,6 +19,21 @@ pub fn forbidding<'r>(line: &str, rules: impl IntoIterator<Item = &'r str>) -> O
     })
 }
 
+/// What is wrong with a rule: it could forbid nothing.
+pub fn fault(rule: &str) -> Option<&'static str> {
+    match rule.strip_prefix("raw:") {
+        Some(text) => dense(text).is_empty().then_some("has no text after `raw:`"),
+        None if rule.split(" | ").any(|stage| stage.trim().is_empty()) => {
+            Some("has no program in it, or beside a pipe")
+        }
+        // A word may have any character in it, such as `[` and `${HOME}`.
+        None => {
+            let slashes = rule.len() - rule.trim_end_matches('\\').len();
+            (slashes % 2 == 1).then_some("ends in a lone `\\`; the character itself is `\\\\`")
+        }
+    }
+}
+
 fn dense(text: &str) -> String {
     text.chars().filter(|char| !char.is_whitespace()).collect()
 }
@@ -74,10 +89,20 @@ fn has_option(word: &str, letter: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::forbidding;
+    use super::{fault, forbidding};
 
     fn forbids(rule: &str, line: &str) -> bool {
         forbidding(line, [rule]).is_some()
+    }
+
+    #[test]
+    fn a_rule_that_forbids_nothing_is_at_fault() {
+        for rule in ["", " ", "raw:", "raw: ", " | sh", "curl | ", "a\\"] {
+            assert!(fault(rule).is_some(), "{rule:?}");
+        }
+        for rule in ["sudo", "curl | sh", "[ -f x ]", "rm ${HOME}", "raw::(){:|:&};:", "rm \\*", "a\\\\"] {
+            assert_eq!(fault(rule), None, "{rule:?}");
+        }
     }
 
     #[test]

@@ -17,6 +17,28 @@ pub fn matches_any_case(pattern: &str, text: &str) -> bool {
     })
 }
 
+/// What is wrong with a pattern: what looks like a part of one elsewhere and would be taken as it is written here, or the other way round.
+pub fn fault(pattern: &str) -> Option<&'static str> {
+    let mut chars = pattern.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            '\\' if chars.next().is_none() => return Some("ends in a lone `\\`; the character itself is `\\\\`"),
+            '[' => {
+                return Some(
+                    "has a `[`, and there are no sets here: name each in a rule of its own; the character itself is `\\[`",
+                );
+            }
+            '{' => {
+                return Some(
+                    "has a `{`, and there are no alternatives here: name each in a rule of its own; the character itself is `\\{`",
+                );
+            }
+            _ => {}
+        }
+    }
+    (pattern == "**").then_some("has a `**`, which is one name here, as `*` is: a rule fits at any depth without it")
+}
+
 /// Allocates nothing: a gate asks this for each rule, in a fresh instance.
 fn matches_by(mut pattern: &str, mut text: &str, same: impl Fn(char, char) -> bool) -> bool {
     // What stood behind the last `*`, and the text that it was tried on: going back only there keeps this from growing

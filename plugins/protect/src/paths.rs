@@ -20,8 +20,25 @@ pub fn protecting<'r>(path: &str, rules: impl IntoIterator<Item = &'r str>) -> O
     protecting
 }
 
+/// What is wrong with a rule: nothing could ever fit it, or not what it seems to say.
+pub fn fault(rule: &str) -> Option<&'static str> {
+    let rule = rule.strip_prefix('!').unwrap_or(rule);
+    if wanted(rule).next().is_none() {
+        return Some("has no name in it");
+    }
+    if wanted(rule).any(|name| matches!(name, "." | "..")) {
+        return Some("has a `.` or `..` in it, which is in no path that is judged");
+    }
+    wanted(rule).find_map(glob::fault)
+}
+
+/// The names of a rule.
+fn wanted(rule: &str) -> impl Iterator<Item = &str> {
+    rule.split('/').filter(|name| !name.is_empty())
+}
+
 fn fits(names: &[&str], rule: &str) -> bool {
-    let wanted = || rule.split('/').filter(|name| !name.is_empty());
+    let wanted = || wanted(rule);
     let count = wanted().count();
     if count == 0 || count > names.len() {
         return false;
@@ -48,7 +65,7 @@ fn names(path: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::protecting;
+    use super::{fault, protecting};
 
     const RULES: [&str; 6] = [".git/", ".env", ".env.*", "!.env.example", "*.pem", "/etc"];
 
@@ -81,6 +98,25 @@ mod tests {
         assert_eq!(protecting("x/.github/workflows/ci.yml", rules), Some(rules[0]));
         assert_eq!(protecting(".github/x/workflows", rules), None);
         assert_eq!(protecting("a", ["", "/", "!"]), None);
+    }
+
+    #[test]
+    fn a_rule_that_says_nothing_or_something_else_is_at_fault() {
+        for (rule, word) in [
+            ("[", "`[`"),
+            ("*.[ch]", "`[`"),
+            ("src/*.{a,b}", "`{`"),
+            ("src/**/x", "`**`"),
+            ("a\\", "lone"),
+            ("", "no name"),
+            ("!/", "no name"),
+            ("../x", "`..`"),
+        ] {
+            assert!(fault(rule).is_some_and(|fault| fault.contains(word)), "{rule}");
+        }
+        for rule in ["\\[x]", "*.lock", "!.env.example", "/etc", ".github/workflows", "a\\{b", "a**b", "..."] {
+            assert_eq!(fault(rule), None, "{rule}");
+        }
     }
 
     #[test]

@@ -7,12 +7,45 @@ use crate::{commands, paths};
 
 /// The plugin's settings: `{"paths": [...], "commands": [...]}`. What is absent is as shipped; a list takes the shipped one's place, in
 /// which the entry `...` stands for all that is shipped; an empty list is no rule.
+///
+/// A rule that could not do what it seems to say is an error here: a list that protects nothing would be missed too late.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Written")]
 pub struct Rules {
     paths: Option<Vec<String>>,
     commands: Option<Vec<String>>,
 }
+
+/// The settings as they are written.
+#[derive(Deserialize)]
+#[serde(rename = "Rules", deny_unknown_fields)]
+struct Written {
+    paths: Option<Vec<String>>,
+    commands: Option<Vec<String>>,
+}
+
+impl TryFrom<Written> for Rules {
+    type Error = String;
+
+    fn try_from(Written { paths, commands }: Written) -> Result<Self, String> {
+        mended("paths", paths.as_deref(), paths::fault)?;
+        mended("commands", commands.as_deref(), commands::fault)?;
+        Ok(Self { paths, commands })
+    }
+}
+
+fn mended(list: &str, rules: Option<&[String]>, fault: fn(&str) -> Option<&'static str>) -> Result<(), String> {
+    let fault_of = |rule: &String| Some((rule.chars().take(RULE_CHARS).collect::<String>(), fault(rule)?));
+    match rules.unwrap_or_default().iter().filter(|rule| *rule != SHIPPED).find_map(fault_of) {
+        None => Ok(()),
+        Some((rule, fault)) => {
+            Err(format!("the rule `{rule}` of `{list}` {fault}. Until the user mends it, nothing is written or run."))
+        }
+    }
+}
+
+/// Characters of a rule that are quoted.
+const RULE_CHARS: usize = 80;
 
 /// Paths that are protected where the settings say nothing.
 pub const PATHS: [&str; 18] = [
@@ -89,7 +122,7 @@ pub fn concerns(tool: &str) -> bool {
 
 /// What is looked at of a call that writes a file.
 #[derive(Deserialize)]
-struct Written<'a> {
+struct Write<'a> {
     #[serde(borrow)]
     path: Text<'a>,
 }
@@ -106,7 +139,7 @@ impl Rules {
     pub fn judge(&self, call: &Call) -> Result<Verdict, Error> {
         Ok(match call.name() {
             "write" | "edit" => {
-                let Written { path } = call.input()?;
+                let Write { path } = call.input()?;
                 match self.protecting(&path) {
                     None => Verdict::Pass,
                     Some(rule) => Verdict::deny(format!(
@@ -185,6 +218,20 @@ mod tests {
         assert!(denied(r#"{"paths":["...","*.lock"]}"#, ".env") && denied(r#"{"paths":["...","*.lock"]}"#, "a.lock"));
         let sudo = judge(r#"{"commands":["make","..."]}"#, "bash", r#"{"command":"sudo ls"}"#).unwrap();
         assert!(matches!(sudo, Verdict::Deny(reason) if reason.contains("without the rights")));
+    }
+
+    #[test]
+    fn a_broken_rule_denies_until_it_is_mended() {
+        for (settings, words) in [
+            (r#"{"paths":["["]}"#, "the rule `[` of `paths` has a `[`"),
+            (r#"{"paths":["...","a","src/**"]}"#, "the rule `src/**` of `paths`"),
+            (r#"{"commands":["sudo",""]}"#, "of `commands` has no program"),
+        ] {
+            for (tool, input) in [("write", r#"{"content":"","path":"a"}"#), ("bash", r#"{"command":"ls"}"#)] {
+                let error = judge(settings, tool, input).unwrap_err();
+                assert!(error.to_string().contains(words), "{error}");
+            }
+        }
     }
 
     fn judge(settings: &str, tool: &str, input: &str) -> Result<Verdict, Error> {
