@@ -44,6 +44,7 @@ mod pith;
 mod places;
 mod plugins;
 mod prompt;
+mod remove;
 mod sandbox;
 mod scratch;
 mod sessions;

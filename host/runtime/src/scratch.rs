@@ -4,19 +4,20 @@
 use crate::{
     places::{Places, create_private, real},
     plugins::Planned,
+    remove::remove_in,
     spool::{HeldSpool, LazySpool, NoSpool},
 };
 use pith_core::Spool;
 use pith_law::{Capability, Folder, FolderRefusal, check_folder};
 use pith_os::SpoolDir;
 use std::{
-    fs::Permissions,
-    io,
-    os::unix::fs::PermissionsExt,
+    ffi::{CString, OsStr},
+    fs::{File, Permissions},
+    io::{self, Write},
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
-use tempfile::TempDir;
 
 /// Where a folder in memory is, in case nothing else can be written to.
 const MEMORY_FOLDER: &str = "/dev/shm";
@@ -24,9 +25,56 @@ const MEMORY_FOLDER: &str = "/dev/shm";
 /// Folders that go when the session's process is done with it.
 pub(crate) struct Scratch {
     /// Each goes with all that is in it.
-    temps: Vec<TempDir>,
+    temps: Vec<Temporary>,
     /// The spool folder of a session that outlives the process.
     spool: Option<PathBuf>,
+}
+
+/// What a temporary folder's name begins with; as many letters and digits follow as `tempfile` chooses.
+const PREFIX: &str = "pith-";
+const CHOSEN: usize = 6;
+/// The file in it that is locked while its process lives.
+pub(crate) const MARK: &str = ".pith-session";
+/// What stands in that file, for people.
+const MARK_TEXT: &str = "A running Pith session holds this folder. Without one the next start removes it.\n";
+
+/// Whether a temporary folder may be called so.
+pub(crate) fn is_scratch_name(name: &str) -> bool {
+    let chosen = name.strip_prefix(PREFIX);
+    chosen.is_some_and(|rest| rest.len() == CHOSEN && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
+/// A temporary folder. It goes when this is dropped; where its process is killed, the next start's sweep removes it.
+struct Temporary {
+    path: PathBuf,
+    /// The lock. None where it cannot be had: then a killed process leaves the folder for good.
+    _mark: Option<File>,
+}
+
+impl Temporary {
+    fn make(within: &Path) -> io::Result<Self> {
+        let path = tempfile::Builder::new().prefix(PREFIX).rand_bytes(CHOSEN).tempdir_in(within)?.keep();
+        let mark = marked(&path).ok();
+        Ok(Self { path, _mark: mark })
+    }
+}
+
+fn marked(folder: &Path) -> io::Result<File> {
+    let mut mark = File::create_new(folder.join(MARK))?;
+    mark.try_lock()?;
+    mark.write_all(MARK_TEXT.as_bytes())?;
+    Ok(mark)
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // By descriptors: programs may have written there. What cannot be removed is the sweep's.
+        if let (Some(parent), Some(name)) = (self.path.parent(), self.path.file_name())
+            && let (Ok(parent), Ok(name)) = (File::open(parent), CString::new(name.as_bytes()))
+        {
+            let _ = remove_in(&parent, &name, Some(OsStr::new(MARK)));
+        }
+    }
 }
 
 impl Scratch {
@@ -122,7 +170,10 @@ pub(crate) fn make(
     let mut plugins_temp = PathBuf::new();
     if planned.iter().any(|plugin| wants(plugin, &Folder::Temp)) {
         match temporary(&mut scratch, temp, &reserved) {
-            Ok(folder) => plugins_temp = folder,
+            Ok(folder) => match std::fs::create_dir(folder.join("plugins")) {
+                Ok(()) => plugins_temp = folder.join("plugins"),
+                Err(error) => notices.push(format!("plugins have no temporary folder: {error}")),
+            },
             Err(unmade) => notices.push(format!("plugins have no temporary folder: {unmade}")),
         }
     }
@@ -136,13 +187,13 @@ fn wants(plugin: &Planned, folder: &Folder) -> bool {
 /// A folder that could not be made.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {source}", path = path.display())]
-struct Unmade {
+pub(crate) struct Unmade {
     path: PathBuf,
     source: io::Error,
 }
 
 /// Whether plugins may have a folder there: a `HOME` of `/dev/null` leads into a system folder.
-fn usable(path: &Path, reserved: &[PathBuf]) -> Result<(), Unmade> {
+pub(crate) fn usable(path: &Path, reserved: &[PathBuf]) -> Result<(), Unmade> {
     let why = |refusal| match refusal {
         FolderRefusal::Kept { kept, .. } => {
             format!("it contains or lies in {}, which no plugin may reach", kept.display())
@@ -154,22 +205,18 @@ fn usable(path: &Path, reserved: &[PathBuf]) -> Result<(), Unmade> {
 }
 
 fn temporary(scratch: &mut Scratch, all: &Path, reserved: &[PathBuf]) -> Result<PathBuf, Unmade> {
-    let made = private(all).map_err(|source| Unmade { path: all.to_owned(), source })?;
-    usable(made.path(), reserved)?;
-    let path = made.path().to_owned();
+    let made = Temporary::make(all).map_err(|source| Unmade { path: all.to_owned(), source })?;
+    usable(&made.path, reserved)?;
+    let path = made.path.clone();
     scratch.temps.push(made);
     Ok(path)
 }
 
-fn private(within: &Path) -> io::Result<TempDir> {
-    tempfile::Builder::new().prefix("pith-").tempdir_in(within)
-}
-
 /// A spool whose folder is gone, within a private one that stays, so that nobody can put one in its place: whatever is written there fails.
 fn nowhere(scratch: &mut Scratch, all: &Path) -> Result<SpoolDir, (PathBuf, io::Error)> {
-    let holder = private(all).or_else(|error| private(Path::new(MEMORY_FOLDER)).map_err(|_| error));
+    let holder = Temporary::make(all).or_else(|error| Temporary::make(Path::new(MEMORY_FOLDER)).map_err(|_| error));
     let holder = holder.map_err(|error| (all.to_owned(), error))?;
-    let path = holder.path().join("none");
+    let path = holder.path.join("none");
     scratch.temps.push(holder);
     let made = SpoolDir::new(&path).and_then(|spool| std::fs::remove_dir(&path).map(|()| spool));
     made.map_err(|error| (path, error))
@@ -179,6 +226,7 @@ fn nowhere(scratch: &mut Scratch, all: &Path) -> Result<SpoolDir, (PathBuf, io::
 mod tests {
     use super::*;
     use crate::plugins::Origin;
+    use tempfile::TempDir;
 
     struct Home {
         _dir: TempDir,
@@ -209,6 +257,25 @@ mod tests {
 
         fn temps(&self) -> usize {
             std::fs::read_dir(self.top.join("tmp")).unwrap().count()
+        }
+    }
+
+    #[test]
+    fn a_temporary_folder_is_marked_and_locked_while_it_is_used() {
+        let home = home();
+        let own = home.make(true);
+        let holder = own.temp.parent().unwrap().to_owned();
+        assert!(is_scratch_name(holder.file_name().unwrap().to_str().unwrap()), "{}", holder.display());
+        let mark = File::open(holder.join(MARK)).unwrap();
+        assert!(mark.try_lock().is_err());
+        std::fs::create_dir(own.temp.join("read-only")).unwrap();
+        std::fs::write(own.temp.join("read-only/file"), "").unwrap();
+        std::fs::set_permissions(own.temp.join("read-only"), Permissions::from_mode(0o500)).unwrap();
+        drop(own);
+        mark.try_lock().unwrap();
+        assert_eq!(home.temps(), 0);
+        for name in ["pith-test-abc123", "pith-abc12", "pith-abc.12", "pith-abcdefg", "abc123"] {
+            assert!(!is_scratch_name(name), "{name}");
         }
     }
 

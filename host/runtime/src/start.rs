@@ -227,7 +227,7 @@ pub async fn start(options: Options) -> Result<Pith, StartError> {
         sandbox: guests.sandbox,
         _scratch: guests.scratch,
         // Only now, when this session's own spool is held.
-        _sweep: Sweep::begin(options.places.spools()),
+        _sweep: Sweep::begin(&options.places, std::env::temp_dir()),
         notices,
         preamble: options.preamble.clone(),
         context,
