@@ -2,16 +2,13 @@
 
 use crate::{
     args::PluginCommand,
-    failure::{DONE, Failure},
+    failure::{Failure, hand_over},
     harmless::harmless_line,
 };
 use pith_protocol::iso_from_millis;
 use pith_runtime::{FunctionUse, Places, PluginUse, RecordedUse, recorded_plugin_use};
 use serde_json::{Value, json};
-use std::{
-    io::{self, Write as _},
-    time::Duration,
-};
+use std::time::Duration;
 
 /// Does what is asked for.
 pub fn follow(command: PluginCommand) -> Result<u8, Failure> {
@@ -20,11 +17,7 @@ pub fn follow(command: PluginCommand) -> Result<u8, Failure> {
             let places = Places::from_process().map_err(|error| Failure::refused(&error))?;
             let all = recorded_plugin_use(&places).map_err(|error| Failure::refused(&error))?;
             let text = if json { format!("{}\n", as_json(&all)) } else { table(&all) };
-            // A reader that left, such as `head`, has what it wanted.
-            match io::stdout().lock().write_all(text.as_bytes()) {
-                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::refused(&error)),
-                _ => Ok(DONE),
-            }
+            hand_over(text.as_bytes())
         }
     }
 }
