@@ -166,6 +166,51 @@ pub(crate) fn plan(
     Ok(planned)
 }
 
+/// The most of a name that is quoted, in characters.
+const QUOTED_CHARS: usize = 64;
+/// Notices of settings that nobody reads; more of them are only counted.
+const UNREAD_NOTICES: usize = 8;
+
+/// For people: which tables of the settings no loaded plugin reads, each with the name that may have been meant.
+pub(crate) fn unread<'s>(tables: impl Iterator<Item = &'s String>, loaded: &[String]) -> Vec<String> {
+    let unread: Vec<&String> = tables.filter(|table| !loaded.contains(table)).collect();
+    let told = |table: &&String| {
+        let name: String = table.chars().take(QUOTED_CHARS).collect();
+        let meant = match nearest(&name, loaded) {
+            Some(meant) => format!("did you mean [plugins.{meant}]?"),
+            None => format!("loaded are {}", loaded.join(", ")),
+        };
+        format!("the settings [plugins.{name}] are read by nobody: no plugin {name} is loaded; {meant}")
+    };
+    let mut notices: Vec<String> = unread.iter().take(UNREAD_NOTICES).map(told).collect();
+    if let Some(more) = unread.len().checked_sub(UNREAD_NOTICES).filter(|more| *more > 0) {
+        notices.push(format!("the settings of {more} more plugins are read by nobody"));
+    }
+    notices
+}
+
+/// The name that this one is a slip of: at most a third of it differs.
+fn nearest<'n>(name: &str, names: &'n [String]) -> Option<&'n str> {
+    let limit = (name.chars().count() / 3).max(1);
+    let best = names.iter().map(|other| (distance(name, other), other.as_str())).min()?;
+    (best.0 <= limit).then_some(best.1)
+}
+
+/// How many characters have to be changed, put in or left out.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (at, from) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (to, with) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(from != *with);
+            diagonal = row[to + 1];
+            row[to + 1] = changed.min(diagonal + 1).min(row[to] + 1);
+        }
+    }
+    row[b.len()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,5 +284,26 @@ mod tests {
         let wrong = error(&[], &["files:everything"]).to_string();
         assert!(wrong.contains("--grant files:everything"), "{wrong}");
         assert!(matches!(error(&[], &["files"]), PluginsError::Grant { .. }));
+    }
+
+    #[test]
+    fn settings_that_nobody_reads_are_told_with_the_name_that_was_meant() {
+        let loaded = ["files", "search", "shell", "protect"].map(str::to_owned);
+        let told = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            unread(names.iter(), &loaded)
+        };
+        assert_eq!(told(&["files", "protect"]), [""; 0]);
+        let one = told(&["protec"]).join("\n");
+        assert!(one.contains("[plugins.protec]") && one.ends_with("did you mean [plugins.protect]?"), "{one}");
+        let far = told(&["mine"]).join("\n");
+        assert!(far.ends_with("loaded are files, search, shell, protect"), "{far}");
+        for (name, meant) in [("file", "files"), ("Shell", "shell"), ("saerch", "search"), ("protects", "protect")] {
+            assert_eq!(nearest(name, &loaded), Some(meant), "{name}");
+        }
+        let many: Vec<String> = (0..100).map(|at| format!("{at}{}", "x".repeat(10_000))).collect();
+        let told = unread(many.iter(), &loaded);
+        assert_eq!(told.len(), UNREAD_NOTICES + 1);
+        assert!(told.iter().all(|notice| notice.len() < 400) && told[UNREAD_NOTICES].contains("92 more"));
     }
 }
