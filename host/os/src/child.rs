@@ -1,24 +1,28 @@
 //! A child process and its whole group: started apart, read without waiting for its daemons, killed and reaped with the handle.
 
+mod group;
+mod pipes;
+
 use std::collections::VecDeque;
 use std::future::pending;
-use std::io::{self, PipeReader};
-use std::os::fd::OwnedFd;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use process_wrap::tokio::ChildWrapper;
-use rustix::process::{Pid, Signal};
-use tokio::io::AsyncReadExt;
+use rustix::process::Pid;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep_until, timeout};
 
+pub use group::Group;
+
+use group::Watch;
+use pipes::{Pipe, Stream, feed, read_either};
+
 use crate::harden::seal_descriptors;
 use crate::place::Place;
-use crate::process::{CHUNK_BYTES, Chunk, Command, Exit, ProcessError, STDIN_PENDING_BYTES};
+use crate::process::{Chunk, Command, Exit, ProcessError, STDIN_PENDING_BYTES};
 
 /// After the program's own end a pipe that somebody else still holds is read until it was silent this long.
 pub const DRAIN_IDLE: Duration = Duration::from_millis(100);
@@ -26,6 +30,8 @@ pub const DRAIN_IDLE: Duration = Duration::from_millis(100);
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 /// The most that is read so, in bytes: whatever the program itself left in its pipes fits in.
 pub const DRAIN_LIMIT_BYTES: usize = 2 * 1024 * 1024;
+/// The longest that a start may take.
+pub const START_LIMIT: Duration = Duration::from_secs(45);
 /// How long a killed program may take to become reapable before that is left to the runtime.
 const REAP_LIMIT: Duration = Duration::from_secs(1);
 
@@ -54,62 +60,12 @@ pub struct Child {
 }
 
 #[derive(Debug)]
-struct Pipe {
-    reader: pipe::Receiver,
-    buffer: Box<[u8]>,
-}
-
-#[derive(Debug)]
 struct Ended {
     code: Option<i32>,
     signal: Option<i32>,
     at: Instant,
     last_chunk: Instant,
     drained_bytes: usize,
-}
-
-/// A child's process group, as long as its number is its own.
-#[derive(Debug, Clone)]
-pub struct Group {
-    pid: Pid,
-    /// Killed for good; from here on the program may be reaped and its number be another's.
-    is_over: Arc<Mutex<bool>>,
-}
-
-impl Group {
-    /// Kills every process of it; nothing where the child was closed or dropped.
-    pub fn kill(&self) {
-        self.signal(false);
-    }
-
-    fn end(&self) {
-        self.signal(true);
-    }
-
-    fn signal(&self, for_good: bool) {
-        let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*is_over {
-            // Gone already is as good.
-            let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
-            *is_over = for_good;
-        }
-    }
-}
-
-/// How the program's end is noticed.
-#[derive(Debug)]
-enum Watch {
-    /// Without reaping it: its number stays taken while its group may have to be killed.
-    #[cfg(target_os = "linux")]
-    Pidfd(tokio::io::unix::AsyncFd<OwnedFd>),
-    /// By reaping it.
-    Wait,
-}
-
-#[derive(Clone, Copy)]
-enum Stream {
-    Stdout,
-    Stderr,
 }
 
 enum Event {
@@ -122,8 +78,19 @@ enum Event {
 }
 
 impl Child {
-    /// Starts a program. Needs a tokio runtime with IO and time. The first one of a sandbox decides what that is made of, which blocks for
-    /// some milliseconds; see [`crate::Sandbox::in_force`].
+    /// [`Child::spawn`] on a thread that may block: folder and program may lie on a disk that hangs. Dropped meanwhile, what was started is killed.
+    ///
+    /// Errors: those of [`Child::spawn`]; `TimedOut` as `Io` where the start takes longer than [`START_LIMIT`].
+    pub async fn start(command: Command) -> Result<Self, ProcessError> {
+        let spawned = tokio::task::spawn_blocking(move || Self::spawn(command));
+        match timeout(START_LIMIT, spawned).await {
+            Ok(spawned) => spawned.map_err(io::Error::other)?,
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the start took too long: a disk may hang").into()),
+        }
+    }
+
+    /// Starts a program. Needs a tokio runtime with IO and time. Blocks until the program is loaded. The first one of a sandbox decides what that
+    /// is made of, which takes some milliseconds; see [`crate::Sandbox::in_force`].
     ///
     /// Errors: `Invalid`, `Folder`, `Spawn`, `Sandbox`, `Io` (no descriptors left for pipes).
     pub fn spawn(mut command: Command) -> Result<Self, ProcessError> {
@@ -165,10 +132,11 @@ impl Child {
         let pid = inner.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let pid = pid.ok_or_else(|| io::Error::other("a child without a number"))?;
         forbid_core(pid);
+        give_back_open_files(pid);
         Ok(Self {
             inner,
             pid,
-            group: Group { pid, is_over: Arc::default() },
+            group: Group::new(pid),
             watch: Watch::new(pid),
             is_wrapped,
             stdin,
@@ -379,79 +347,6 @@ impl Drop for Child {
     }
 }
 
-impl Watch {
-    #[cfg(target_os = "linux")]
-    fn new(pid: Pid) -> Self {
-        // Its successor is unsafe for the sake of types whose descriptor may change; an OwnedFd's cannot.
-        #[allow(deprecated)]
-        let register = |fd| tokio::io::unix::AsyncFd::with_interest(fd, tokio::io::Interest::READABLE);
-        let opened = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::NONBLOCK).map_err(io::Error::from);
-        let watched = opened.and_then(register);
-        watched.map_or(Self::Wait, Self::Pidfd)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn new(_pid: Pid) -> Self {
-        Self::Wait
-    }
-
-    /// Code and signal, once the program itself has ended.
-    async fn ended(&self, pid: Pid, inner: &mut Box<dyn ChildWrapper>) -> io::Result<(Option<i32>, Option<i32>)> {
-        match self {
-            #[cfg(target_os = "linux")]
-            Self::Pidfd(fd) => {
-                use rustix::process::{WaitId, WaitIdOptions, waitid};
-                let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-                loop {
-                    let mut ready = fd.readable().await?;
-                    if let Some(status) = waitid(WaitId::Pid(pid), options)? {
-                        return Ok((status.exit_status(), status.terminating_signal()));
-                    }
-                    ready.clear_ready();
-                }
-            }
-            Self::Wait => {
-                let _ = pid;
-                let status = inner.wait().await?;
-                Ok((status.code(), status.signal()))
-            }
-        }
-    }
-}
-
-impl Pipe {
-    fn new(reader: PipeReader) -> io::Result<Self> {
-        let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
-        Ok(Self { reader, buffer: vec![0; CHUNK_BYTES].into_boxed_slice() })
-    }
-}
-
-/// Both are asked in turn by chance: a flood on one does not starve the other.
-async fn read_either(stdout: &mut Option<Pipe>, stderr: &mut Option<Pipe>) -> (Stream, io::Result<usize>) {
-    tokio::select! {
-        read = read(stdout) => (Stream::Stdout, read),
-        read = read(stderr) => (Stream::Stderr, read),
-    }
-}
-
-async fn read(pipe: &mut Option<Pipe>) -> io::Result<usize> {
-    match pipe {
-        Some(pipe) => pipe.reader.read(&mut pipe.buffer).await,
-        None => pending().await,
-    }
-}
-
-async fn feed(stdin: &Option<pipe::Sender>, bytes: &[u8]) -> io::Result<usize> {
-    let Some(stdin) = stdin else { return pending().await };
-    loop {
-        stdin.writable().await?;
-        match stdin.try_write(bytes) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            answer => return answer,
-        }
-    }
-}
-
 async fn reached(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
@@ -500,3 +395,14 @@ fn forbid_core(pid: Pid) {
 
 #[cfg(not(target_os = "linux"))]
 fn forbid_core(_pid: Pid) {}
+
+/// The limit that the user had set, where [`crate::raise_open_files`] raised it: from the child's first microseconds on.
+#[cfg(target_os = "linux")]
+fn give_back_open_files(pid: Pid) {
+    if let Some(before) = crate::harden::open_files_before() {
+        let _ = rustix::process::prlimit(Some(pid), rustix::process::Resource::Nofile, before);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_back_open_files(_pid: Pid) {}

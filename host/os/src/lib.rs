@@ -17,8 +17,8 @@ mod spool;
 mod whole;
 
 pub use background::Background;
-pub use child::{Child, DRAIN_IDLE, DRAIN_LIMIT, DRAIN_LIMIT_BYTES, Group};
-pub use harden::{harden_process, seal_descriptors};
+pub use child::{Child, DRAIN_IDLE, DRAIN_LIMIT, DRAIN_LIMIT_BYTES, Group, START_LIMIT};
+pub use harden::{harden_process, raise_open_files, seal_descriptors};
 pub use open::{Kind, OpenError, Root, open_regular, read_regular};
 pub use process::{CHUNK_BYTES, Chunk, Command, Exit, Output, ProcessError, STDIN_PENDING_BYTES};
 pub use program::{clean_environment, find_program};
@@ -26,8 +26,8 @@ pub use run::{OnChunk, run};
 #[cfg(target_os = "linux")]
 pub use sandbox::PROBE_LIMIT as SANDBOX_PROBE_LIMIT;
 pub use sandbox::{
-    LANDLOCK_ABI_WHOLE, OnDecided, Sandbox, SandboxBackend, SandboxError, SandboxGap, SandboxGround, SandboxInForce,
-    SandboxLevel, SandboxMachine, decide_sandbox,
+    LANDLOCK_ABI_WHOLE, OnDecided, Sandbox, SandboxBackend, SandboxError, SandboxFolder, SandboxGap, SandboxGround,
+    SandboxInForce, SandboxLevel, SandboxMachine, decide_sandbox,
 };
 pub use scan::{
     CONTEXT_LINES_MAX, ENTRIES_MAX, FILE_BYTES_MAX, GLOB_BYTES_MAX, GLOBS_MAX, Hit, IGNORE_BYTES_MAX, IGNORE_RULES_MAX,

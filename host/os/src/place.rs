@@ -44,15 +44,16 @@ impl Place {
             let _runtime = runtime.enter();
             spawn(command)
         };
+        let late = |late: Started| {
+            // Nobody waits for it any more.
+            if let Ok(mut late) = late {
+                let _ = late.start_kill();
+            }
+        };
         match self.start {
             Start::Here => Ok(within()),
-            Start::Lasting { scoped } => on_lasting(scoped, within, |late| {
-                // Nobody waits for it any more.
-                if let Ok(mut late) = late {
-                    let _ = late.start_kill();
-                }
-            }),
-            Start::Held(hold) => on_held(*hold, within),
+            Start::Lasting { scoped } => on_lasting(scoped, within, late),
+            Start::Held(hold) => on_held(*hold, within, late),
         }
     }
 }

@@ -26,7 +26,7 @@ pub async fn run(
     let prefix = command.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut whole = Whole::new(spool.clone(), prefix, keep_bytes);
     let (mut stdout, mut stderr) = (Tail::new(keep_bytes), Tail::new(keep_bytes));
-    let mut child = Child::spawn(command)?;
+    let mut child = Child::start(command).await?;
     let mut cancelled = false;
     let exit = loop {
         let chunk = tokio::select! {

@@ -1,7 +1,7 @@
 //! The sandbox of children: which level, by which means, and what those means do not give on this machine.
 //!
-//! `decide` is the whole of the choice, a pure function; `ground` says which folders are in question; `bubblewrap` and `landlock` are the
-//! means, `calls` the system calls that the second one denies, `threads` where children are started from.
+//! `decide` is the whole of the choice, a pure function; `ground` says which folders are in question, `view` what a plugin's grants make of
+//! them; `bubblewrap` and `landlock` are the means, `calls` the system calls that they deny, `threads` where children are started from.
 
 #[cfg(target_os = "linux")]
 mod bubblewrap;
@@ -15,6 +15,7 @@ mod landlock;
 mod sockets;
 #[cfg(target_os = "linux")]
 mod threads;
+mod view;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -24,6 +25,7 @@ use std::sync::{Arc, OnceLock};
 
 pub use decide::{LANDLOCK_ABI_WHOLE, SandboxGap, SandboxInForce, SandboxMachine, decide_sandbox};
 pub use ground::SandboxGround;
+pub use view::SandboxFolder;
 
 #[cfg(target_os = "linux")]
 pub use bubblewrap::PROBE_LIMIT;
@@ -35,11 +37,14 @@ pub(crate) use threads::{on_held, on_lasting};
 use crate::process::Command;
 #[cfg(target_os = "linux")]
 use ground::Plan;
+#[cfg(target_os = "linux")]
+use view::View;
 
 /// How far a child is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SandboxLevel {
-    /// Not at all: it is the user.
+    /// Not at all: it is the user. No folder is kept from it, whatever its plugin was granted; and what is not in the group that is killed, or
+    /// runs when the host is killed, runs on.
     Off,
     /// As the user, with home and network; without the reserved folders, other processes, their terminals, buses, agents and container
     /// sockets, and with a `/tmp` of its own.
@@ -129,7 +134,11 @@ pub type OnDecided = Box<dyn Fn(Result<&SandboxInForce, &SandboxError>) + Send +
 
 /// A session's sandbox: every child of it is started in one of the same kind. Decided at the first child, and for good. Cheap to clone.
 #[derive(Clone)]
-pub struct Sandbox(Arc<Inner>);
+pub struct Sandbox {
+    session: Arc<Inner>,
+    /// What whoever starts children was granted; none where that was not said.
+    folders: Option<Arc<[SandboxFolder]>>,
+}
 
 struct Inner {
     level: SandboxLevel,
@@ -186,17 +195,24 @@ impl Sandbox {
         mask: SandboxMachine,
         on_decided: Option<OnDecided>,
     ) -> Self {
-        Self(Arc::new(Inner { level, ground, mask, on_decided, decided: OnceLock::new() }))
+        let session = Arc::new(Inner { level, ground, mask, on_decided, decided: OnceLock::new() });
+        Self { session, folders: None }
+    }
+
+    /// The same for children of somebody who was granted these folders. At `guard` they reach the working folder, and folders that the host
+    /// holds, only as far as these say; where one was to start in a folder that it does not reach, it starts in the session's temporary one.
+    pub fn within(&self, folders: &[SandboxFolder]) -> Self {
+        Self { session: self.session.clone(), folders: Some(folders.into()) }
     }
 
     /// What was asked for.
     pub fn level(&self) -> SandboxLevel {
-        self.0.level
+        self.session.level
     }
 
     /// Whether it is decided, so that [`Sandbox::in_force`] does not block.
     pub fn is_decided(&self) -> bool {
-        self.0.decided.get().is_some()
+        self.session.decided.get().is_some()
     }
 
     /// What holds, decided now where it is not yet: that runs bubblewrap once, which blocks for some milliseconds, on a broken machine for
@@ -208,7 +224,7 @@ impl Sandbox {
     }
 
     fn decided(&self) -> Result<&Decided, SandboxError> {
-        let inner = &*self.0;
+        let inner = &*self.session;
         let decided = inner.decided.get_or_init(|| {
             let decided = inner.decide();
             if let Some(tell) = &inner.on_decided {
@@ -221,9 +237,9 @@ impl Sandbox {
 
     /// The environment of a child: what would lead it to agents and buses of the user, or to a folder that is not there, is taken out.
     pub(crate) fn environment(&self, env: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
-        match self.0.level {
+        match self.session.level {
             SandboxLevel::Off => env,
-            SandboxLevel::Guard => self.0.ground.environment_of_child(env),
+            SandboxLevel::Guard => self.session.ground.environment_of_child(env),
         }
     }
 
@@ -235,15 +251,21 @@ impl Sandbox {
         match &decided.means {
             Means::Bare => Ok(Start::Here),
             Means::Bubblewrap { program, plan, scoped } => {
-                bubblewrap::wrap(command, program, plan, &sockets::to_cover(&self.0.ground, plan));
+                plan.check_temp()?;
+                let view = View::of(plan, self.folders.as_deref());
+                command.cwd = view.start_in(&command.cwd);
+                bubblewrap::wrap(command, program, &view, &sockets::to_cover(&self.session.ground, &view));
                 Ok(Start::Lasting { scoped: *scoped })
             }
             Means::Landlock { plan } => {
-                if let Some(temp) = &self.0.ground.temp {
+                if let Some(temp) = &self.session.ground.temp {
                     command.env.retain(|(name, _)| name != "TMPDIR");
                     command.env.push(("TMPDIR".into(), temp.into()));
                 }
-                Ok(Start::Held(Box::new(landlock::Hold::new(plan)?)))
+                plan.check_temp()?;
+                let view = View::of(plan, self.folders.as_deref());
+                command.cwd = view.start_in(&command.cwd);
+                Ok(Start::Held(Box::new(landlock::Hold::new(&view)?)))
             }
         }
     }
@@ -259,8 +281,8 @@ impl Sandbox {
 
 impl fmt::Debug for Sandbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let decided = self.0.decided.get().map(|decided| decided.as_ref().map(|decided| &decided.in_force));
-        f.debug_struct("Sandbox").field("level", &self.0.level).field("decided", &decided).finish_non_exhaustive()
+        let decided = self.session.decided.get().map(|decided| decided.as_ref().map(|decided| &decided.in_force));
+        f.debug_struct("Sandbox").field("level", &self.session.level).field("decided", &decided).finish_non_exhaustive()
     }
 }
 
@@ -281,16 +303,20 @@ impl Inner {
             let in_force = SandboxInForce { level: self.level, backend: SandboxBackend::Nothing, gaps: Vec::new() };
             return Ok(Decided { in_force, means: Means::Bare });
         }
-        let plan = Plan::of(&self.ground)?;
+        let plan = Plan::of(&self.ground, SandboxBackend::Bubblewrap)?;
         let landlock_abi = landlock::abi().min(self.mask.landlock_abi);
         let scoped = landlock_abi >= LANDLOCK_ABI_WHOLE;
         let found = if self.mask.bubblewrap {
-            bubblewrap::find(&self.ground)
-                .and_then(|program| bubblewrap::try_out(&program, &plan, &self.ground, scoped).map(|()| program))
+            bubblewrap::find(&self.ground).and_then(|program| {
+                let view = View::of(&plan, None);
+                bubblewrap::try_out(&program, &view, &self.ground, scoped).map(|()| program)
+            })
         } else {
             Err("bubblewrap is not to be used".to_owned())
         };
         let machine = SandboxMachine { bubblewrap: found.is_ok(), landlock_abi };
+        // What bubblewrap hides by what it puts in its place has to be kept from children otherwise.
+        let plan = if found.is_ok() { plan } else { Plan::of(&self.ground, SandboxBackend::Landlock)? };
         let in_force = decide_sandbox(self.level, machine, &plan.gaps);
         match (in_force, found) {
             (Some(in_force), Ok(program)) => {

@@ -1,11 +1,17 @@
 //! Where a session's long outputs lie: one private folder, one limit for all of its files.
 
-use std::fs::{DirBuilder, File, Permissions};
+use std::fs::{DirBuilder, File};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{Mode, OFlags};
+
+/// A folder itself: neither a link to one nor anything that could be waited for.
+const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 /// What all files of one spool folder may hold together, in bytes. Beyond it a file gives up its own middle, and where that is little
 /// nothing more is written; the process goes on.
@@ -24,24 +30,28 @@ const LINE_SEARCH_BYTES: usize = 4096;
 /// A prefix keeps at most this many bytes of what was asked for.
 const PREFIX_BYTES: usize = 40;
 
-/// A folder for spooled output. Clones share the limit.
+/// A folder for spooled output, held by its descriptor: whatever is put in its place later, files are made in it alone. Clones share the limit.
 #[derive(Debug, Clone)]
 pub struct SpoolDir {
     path: PathBuf,
+    folder: Arc<OwnedFd>,
     used_bytes: Arc<AtomicU64>,
 }
 
 impl SpoolDir {
-    /// Creates the folder, mode 0700, with what is missing above it; an existing one is made private and used with its limit fresh.
+    /// Creates the folder, mode 0700, with what is missing above it; an existing one is made private and used with its limit fresh. A link in its
+    /// place is an error.
     pub fn new(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-        let met = std::fs::symlink_metadata(&path)?;
-        if !met.is_dir() {
-            return Err(io::Error::new(io::ErrorKind::NotADirectory, "the spool folder is a link"));
-        }
-        std::fs::set_permissions(&path, Permissions::from_mode(0o700))?;
-        Ok(Self { path, used_bytes: Arc::new(AtomicU64::new(0)) })
+        let folder = rustix::fs::open(&path, OFlags::RDONLY | FOLDER, Mode::empty())?;
+        rustix::fs::fchmod(&folder, Mode::RWXU)?;
+        Ok(Self { path, folder: Arc::new(folder), used_bytes: Arc::new(AtomicU64::new(0)) })
+    }
+
+    /// The folder opened anew, to be locked: a lock on it is nobody else's.
+    pub fn open(&self) -> io::Result<File> {
+        Ok(File::from(rustix::fs::openat(&*self.folder, ".", OFlags::RDONLY | FOLDER, Mode::empty())?))
     }
 
     /// The folder.
@@ -55,7 +65,12 @@ impl SpoolDir {
         let kept = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         let prefix: String = prefix.chars().filter(kept).take(PREFIX_BYTES).chain(['-']).collect();
         let mut builder = tempfile::Builder::new();
-        let (file, path) = builder.prefix(&prefix).suffix(".log").rand_bytes(8).tempfile_in(&self.path)?.keep()?;
+        let made = builder.prefix(&prefix).suffix(".log").rand_bytes(8).make_in(&self.path, |path| {
+            let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            Ok(File::from(rustix::fs::openat(&*self.folder, name, flags, Mode::RUSR | Mode::WUSR)?))
+        })?;
+        let (file, path) = made.keep().map_err(|error| error.error)?;
         let used_bytes = self.used_bytes.clone();
         Ok(SpoolFile { file, path, used_bytes, len: 0, ends_line: true, gap: None, is_full: false })
     }
@@ -190,116 +205,5 @@ impl SpoolFile {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn mode(path: &Path) -> u32 {
-        std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
-    }
-
-    #[test]
-    fn folder_and_files_are_private_and_names_are_unique() {
-        let dir = tempfile::tempdir().unwrap();
-        let spool = SpoolDir::new(dir.path().join("state/spool")).unwrap();
-        assert_eq!(mode(spool.path()), 0o700);
-        std::fs::set_permissions(spool.path(), Permissions::from_mode(0o755)).unwrap();
-        let spool = SpoolDir::new(spool.path()).unwrap();
-        assert_eq!(mode(spool.path()), 0o700);
-        let mut one = spool.create("ba/../sh").unwrap();
-        let two = spool.create("bash").unwrap();
-        assert_ne!(one.path(), two.path());
-        assert_eq!(one.path().parent(), Some(spool.path()));
-        assert!(one.path().file_name().unwrap().to_str().unwrap().starts_with("bash-"));
-        assert_eq!(mode(one.path()), 0o600);
-        one.append(b"kept");
-        let path = one.path().to_path_buf();
-        drop(one);
-        assert_eq!(std::fs::read(&path).unwrap(), b"kept");
-        spool.remove().unwrap();
-        assert!(!path.exists());
-    }
-
-    #[test]
-    fn a_link_is_no_spool_folder() {
-        let dir = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink("/tmp", dir.path().join("spool")).unwrap();
-        assert!(SpoolDir::new(dir.path().join("spool")).is_err());
-    }
-
-    fn len(file: &SpoolFile) -> u64 {
-        std::fs::metadata(file.path()).unwrap().len()
-    }
-
-    /// 64 bytes a line, so that the n-th line is known.
-    fn lines(numbers: std::ops::Range<u64>) -> String {
-        numbers.map(|number| format!("{number:063}\n")).collect()
-    }
-
-    #[test]
-    fn a_file_beyond_its_limit_keeps_its_beginning_and_its_newest_end() {
-        let dir = tempfile::tempdir().unwrap();
-        let spool = SpoolDir::new(dir.path().join("spool")).unwrap();
-        let mut file = spool.create("one").unwrap();
-        let (step, steps) = (16 * 1024, 100);
-        for n in 0..steps {
-            file.append(lines(n * step..(n + 1) * step).as_bytes());
-            assert_eq!(file.is_cut(), n >= 32, "{n}");
-            assert!(len(&file) <= SPOOL_FILE_LIMIT_BYTES);
-        }
-        let path = file.path().to_path_buf();
-        file.end("[exited]");
-        let text = std::fs::read_to_string(path).unwrap();
-        let (head, rest) = text.split_once("\n[... ").unwrap();
-        let (dropped, tail) =
-            rest.split_once(" bytes were dropped here: a spool file keeps its beginning and its end ...]\n").unwrap();
-        let tail = tail.strip_suffix("[exited]\n").unwrap();
-        let known = head.len() as u64;
-        assert!(known.is_multiple_of(64) && known >= SPOOL_FILE_LIMIT_BYTES / 4 - 64);
-        assert_eq!(head, lines(0..known / 64));
-        let first: u64 = tail.lines().next().unwrap().parse().unwrap();
-        assert_eq!(tail, lines(first..steps * step));
-        assert!(tail.len() as u64 >= SPOOL_FILE_LIMIT_BYTES / 4);
-        assert_eq!(known + dropped.parse::<u64>().unwrap() + tail.len() as u64, steps * step * 64);
-        assert_eq!(spool.used_bytes.load(Ordering::Relaxed), text.len() as u64 - "[exited]\n".len() as u64);
-    }
-
-    #[test]
-    fn the_limit_is_shared_by_all_files() {
-        let dir = tempfile::tempdir().unwrap();
-        let spool = SpoolDir::new(dir.path().join("spool")).unwrap();
-        let block = vec![b'x'; 1024 * 1024];
-        let mut files: Vec<SpoolFile> = ["one", "two", "three"].map(|name| spool.create(name).unwrap()).into();
-        for _ in 0..50 {
-            files.iter_mut().for_each(|file| file.append(&block));
-        }
-        let total: u64 = files.iter().map(len).sum();
-        assert!(
-            total <= SPOOL_LIMIT_BYTES && files.iter().all(|file| file.is_cut() && len(file) > 1 << 20),
-            "{files:?}"
-        );
-        // The pool is filled to its brim: a small file has nothing to give up.
-        let left = SPOOL_LIMIT_BYTES - spool.used_bytes.load(Ordering::Relaxed);
-        spool.used_bytes.fetch_add(left - 2, Ordering::Relaxed);
-        let mut small = spool.create("small").unwrap();
-        small.append(b"four");
-        small.append(b"more");
-        assert!(small.is_cut());
-        let path = small.path().to_path_buf();
-        small.end("[exited]");
-        let text = std::fs::read_to_string(path).unwrap();
-        assert_eq!(text, "fo\n[spool limit reached: the rest was not kept]\n[exited]\n");
-    }
-
-    #[test]
-    fn the_last_line_stands_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let spool = SpoolDir::new(dir.path().join("spool")).unwrap();
-        for (said, kept) in [("", "[x]\n"), ("a\n", "a\n[x]\n"), ("a", "a\n[x]\n")] {
-            let mut file = spool.create("one").unwrap();
-            file.append(said.as_bytes());
-            let path = file.path().to_path_buf();
-            file.end("[x]");
-            assert_eq!(std::fs::read_to_string(path).unwrap(), kept);
-        }
-    }
-}
+#[path = "spool_tests.rs"]
+mod tests;

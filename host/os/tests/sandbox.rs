@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pith_os::{
-    Command, Output, ProcessError, Sandbox, SandboxBackend, SandboxError, SandboxGap, SandboxGround, SandboxLevel,
-    SandboxMachine, SpoolDir, run,
+    Command, Output, ProcessError, Sandbox, SandboxBackend, SandboxError, SandboxFolder, SandboxGap, SandboxGround,
+    SandboxLevel, SandboxMachine, SpoolDir, run,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -40,7 +40,7 @@ impl Yard {
         let own = std::env::current_exe().unwrap();
         let own = own.parent().unwrap().to_owned();
         let at = |name: &str| dir.path().canonicalize().unwrap().join(name);
-        for folder in ["home/.config/pith", "home/.local/share/pith/sessions", "work", "temp"] {
+        for folder in ["home/.config/pith", "home/.local/share/pith/sessions", "work", "temp", "state/spool/own"] {
             fs::create_dir_all(at(folder)).unwrap();
         }
         fs::write(at("home/.config/pith/settings.toml"), CANARY).unwrap();
@@ -50,7 +50,9 @@ impl Yard {
         env.extend(more.iter().map(|(name, value)| (name.into(), value.into())));
         let ground = SandboxGround {
             reserved: vec![at("home/.config/pith"), at("home/.local/share/pith"), at("home/.cache/pith")],
-            kept: vec![at("work"), at("home"), own],
+            held: vec![at("state")],
+            work: Some(at("work")),
+            kept: vec![at("home"), own],
             writable: vec![at("work")],
             temp: Some(at("temp")),
             environment: env.clone(),
@@ -256,33 +258,41 @@ async fn agents_buses_and_engines_are_not_reached() {
     // As dbus-launch, ssh-agent and older engines do: in /tmp; as others do: anywhere.
     let in_temp = dir.path().join("agent");
     let (agent, bus, engine) = (place.join("a"), place.join("b"), place.join("d"));
-    let _listening: Vec<UnixListener> =
-        [&in_temp, &agent, &bus, &engine].map(|path| UnixListener::bind(path).unwrap()).into_iter().collect();
+    let (tmux, kitty) = (place.join("t"), place.join("k"));
+    let _listening: Vec<UnixListener> = [&in_temp, &agent, &bus, &engine, &tmux, &kitty]
+        .map(|path| UnixListener::bind(path).unwrap())
+        .into_iter()
+        .collect();
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let name = format!("pith-test-{}", std::process::id());
     let _abstract = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
     let (bus_address, engine_address) =
         (format!("unix:path={},guid=1", text(&bus)), format!("unix://{}", text(&engine)));
+    let (terminals, window) = (format!("{},12,0", text(&tmux)), format!("unix:{}", text(&kitty)));
     let more = [
         ("SSH_AUTH_SOCK", agent.to_str().unwrap()),
         ("DBUS_SESSION_BUS_ADDRESS", &bus_address),
         ("DOCKER_HOST", &engine_address),
+        ("TMUX", &terminals),
+        ("KITTY_LISTEN_ON", &window),
     ];
     let runs = PathBuf::from(format!("/run/pith-test-{}.sock", std::process::id()));
     let in_run = UnixListener::bind(&runs).ok();
     for (backend, yard) in yards(&more) {
         fs::create_dir_all(yard.at("home/.docker/run")).unwrap();
         fs::create_dir_all(yard.at("home/.gnupg")).unwrap();
-        let in_home = [yard.at("home/.docker/run/docker.sock"), yard.at("home/.gnupg/S.gpg-agent")];
+        fs::create_dir_all(yard.at("home/.ssh/open")).unwrap();
+        let places = [".docker/run/docker.sock", ".gnupg/S.gpg-agent", ".ssh/me@host", ".ssh/open/me@other"];
+        let in_home = places.map(|place| yard.at(&format!("home/{place}")));
         // A socket's path has at most 107 bytes.
         let _home: Vec<UnixListener> = in_home.iter().filter_map(|path| bind_from_its_folder(path)).collect();
-        assert_eq!(_home.len(), 2);
-        for path in [&in_temp, &agent, &bus, &engine].into_iter().chain(in_run.as_ref().map(|_| &runs)) {
+        assert_eq!(_home.len(), in_home.len());
+        for path in [&in_temp, &agent, &bus, &engine, &tmux, &kitty].into_iter().chain(in_run.as_ref().map(|_| &runs)) {
             assert!(UnixStream::connect(path).is_ok(), "the check itself: {}", path.display());
             let answer = yard.probe(&format!("unix {}", path.display())).await;
             assert_ne!(answer, "reached", "{backend}: {}", path.display());
         }
-        for path in [".docker/run/docker.sock", ".gnupg/S.gpg-agent"] {
+        for path in places {
             let from_home = yard.probe(&format!("unix ../home/{path}")).await;
             assert_ne!(from_home, "reached", "{backend}: {path}");
         }
@@ -292,7 +302,7 @@ async fn agents_buses_and_engines_are_not_reached() {
         }
         assert_eq!(yard.probe("pair -").await, "reached", "{backend}: pairs of one's own stay");
         let env = yard.sh("env").await;
-        for name in ["SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST"] {
+        for name in ["SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "TMUX", "KITTY"] {
             assert!(!env.contains(name), "{backend}: {env}");
         }
     }
@@ -504,7 +514,9 @@ async fn work_in_temp_stays() {
         }
         let ground = SandboxGround {
             reserved: vec![top.join("data"), top.join("home/.config/pith")],
-            kept: vec![top.join("work"), top.join("home")],
+            held: vec![top.join("state")],
+            work: Some(top.join("work")),
+            kept: vec![top.join("home")],
             temp: Some(top.join("own")),
             environment: yard.env.clone(),
             ..SandboxGround::default()
@@ -528,6 +540,133 @@ async fn work_in_temp_stays() {
         }
     }
     drop(outside);
+}
+
+/// What the host holds, and the working folder, are there as far as they were granted.
+#[tokio::test]
+async fn children_reach_what_was_granted() {
+    for (backend, mut yard) in yards(&[]) {
+        let session = yard.sandbox.clone();
+        for (file, text) in [
+            ("work/.env", CANARY),
+            ("work/sub/file", "inner"),
+            ("state/log", CANARY),
+            ("state/spool/other", CANARY),
+            ("state/spool/own/bash.log", "mine"),
+        ] {
+            fs::create_dir_all(yard.at(file).parent().unwrap()).unwrap();
+            fs::write(yard.at(file), text).unwrap();
+        }
+        let top = yard.at("");
+        let top = top.to_str().unwrap().trim_end_matches('/').to_owned();
+        let look = format!(
+            "T={top}; pwd; cat $T/work/.env; echo; cat $T/work/sub/file; echo; echo w > $T/work/new; echo w > $T/work/sub/new; \
+             cat $T/state/log $T/state/spool/other; ls $T/state/spool; echo w > $T/state/log; echo w > $T/state/new; mkdir $T/state/spool/x; \
+             cat $T/state/spool/own/bash.log; echo; echo w > $T/state/spool/own/bash.log; echo w > $T/state/spool/own/new; \
+             mv $T/state $T/old; mv $T/work $T/work2; ln -s $T/home/.config/pith $T/state/spool/link; echo all tried"
+        );
+        let all = yard.at("");
+        let folder = |place: &str, writable| SandboxFolder { path: all.join(place), writable };
+        let (none, reads) = (vec![], vec![folder("work", false), folder("state/spool/own", false)]);
+        let part = vec![folder("work", false), folder("work/sub", true)];
+        for (granted, sees, writes_sub, spool) in
+            [(none, false, false, false), (reads, true, false, true), (part, true, true, false)]
+        {
+            yard.sandbox = session.within(&granted);
+            let text = yard.sh(&look).await;
+            let what = format!("{backend}, {granted:?}: {text}");
+            assert!(text.contains("all tried"), "{what}");
+            assert_eq!(text.matches(CANARY).count(), usize::from(sees), "{what}");
+            assert_eq!(text.contains("inner"), sees, "{what}");
+            assert_eq!(text.contains("mine"), spool, "{what}");
+            let start = text.lines().next().unwrap();
+            assert_eq!(start == yard.at("work").to_str().unwrap(), sees, "{what}");
+            assert_eq!(yard.at("work/sub/new").exists(), writes_sub, "{what}");
+            for trace in
+                ["work/new", "state/new", "state/spool/x", "state/spool/link", "state/spool/own/new", "old", "work2"]
+            {
+                assert!(!yard.at(trace).exists(), "{trace}: {what}");
+            }
+            assert_eq!(fs::read_to_string(yard.at("state/log")).unwrap(), CANARY, "{what}");
+            assert_eq!(fs::read_to_string(yard.at("state/spool/own/bash.log")).unwrap(), "mine", "{what}");
+            // Its temporary folder is there in any case.
+            assert_eq!(yard.sh("echo t > ${TMPDIR:-/tmp}/t; cat ${TMPDIR:-/tmp}/t").await, "t\n", "{what}");
+        }
+        yard.sandbox = session.within(&[folder("work", true)]);
+        fs::create_dir(yard.at("home/notes")).unwrap();
+        yard.sh("echo w > new; echo w > $HOME/notes/new").await;
+        assert!(yard.at("work/new").exists() && yard.at("home/notes/new").exists(), "{backend}");
+    }
+}
+
+/// Root's children could make the kernel run programs outside. Nothing is written: a file that can be opened for writing is enough.
+#[tokio::test]
+async fn what_drives_the_machine_is_not_opened_for_writing() {
+    for (backend, yard) in yards(&[]) {
+        let tries = "for f in /proc/sys/kernel/core_pattern /proc/sys/kernel/modprobe /proc/sys/vm/drop_caches /proc/sysrq-trigger \
+             /proc/irq/default_smp_affinity /sys/kernel/uevent_helper /sys/power/state; do (: >> $f) 2>/dev/null && echo opened $f; done; \
+             (: < /proc/kcore) 2>/dev/null && head -c 1 /proc/kcore | grep -q . && echo read; true";
+        let within = format!(
+            "{tries}; mount -o remount,rw /proc/sys; umount /proc/sys; unshare -Urm sh -c 'mount -o remount,bind,rw /proc/sys; umount -l /proc/sys; {tries}'; \
+             unshare -Urmpf sh -c 'mkdir -p p; mount -t proc proc p && (: >> p/sys/kernel/core_pattern) && echo opened anew'; echo all tried"
+        );
+        let text = yard.sh(&within).await;
+        assert!(
+            text.contains("all tried") && !text.contains("opened") && !text.contains("read\n"),
+            "{backend}: {text}"
+        );
+    }
+}
+
+/// As a home in which all of it lies in `/tmp`, Pith's folders beside the home folder: bubblewrap hides them, Landlock has to keep them.
+#[tokio::test]
+async fn reserved_folders_in_temp_are_kept_too() {
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    for (backend, mut yard) in yards(&[]) {
+        let top = dir.path().canonicalize().unwrap().join(backend.to_string().replace(' ', "-"));
+        for folder in ["work", "home", "config/pith", "data/pith", "state/pith/spool/own", "tmp/own"] {
+            fs::create_dir_all(top.join(folder)).unwrap();
+        }
+        for file in ["config/pith/settings.toml", "data/pith/x", "state/pith/log"] {
+            fs::write(top.join(file), CANARY).unwrap();
+        }
+        fs::write(top.join("state/pith/spool/own/file"), "mine").unwrap();
+        let ground = SandboxGround {
+            reserved: vec![top.join("config/pith"), top.join("data/pith"), top.join("cache/pith")],
+            held: vec![top.join("state/pith")],
+            work: Some(top.join("work")),
+            kept: vec![top.join("home")],
+            writable: vec![top.join("work")],
+            temp: Some(top.join("tmp/own")),
+            environment: yard.env.clone(),
+        };
+        let mask = if backend == SandboxBackend::Landlock { ONLY_LANDLOCK } else { SandboxMachine::UNMASKED };
+        let granted = [("work", true), ("state/pith/spool/own", false)];
+        let granted = granted.map(|(place, writable)| SandboxFolder { path: top.join(place), writable });
+        yard.sandbox = Sandbox::new(SandboxLevel::Guard, ground, mask, None).within(&granted);
+        let script = format!(
+            "T={}; cat $T/config/pith/settings.toml $T/data/pith/x $T/state/pith/log; for d in config data cache state; do echo bad > $T/$d/pith/bad; \
+             mv $T/$d $T/$d.old; rm -rf $T/$d; done; cat $T/state/pith/spool/own/file; echo bad > $T/state/pith/spool/own/file; echo w > $T/work/new; echo h > $T/home/new; \
+             echo t > ${{TMPDIR:-/tmp}}/t; cat ${{TMPDIR:-/tmp}}/t; echo all tried",
+            top.display()
+        );
+        let mut command = yard.command(Path::new("/bin/sh"), &["-c", &script]);
+        command.cwd = top.join("work");
+        let text = String::from_utf8_lossy(&yard.finish(command).await.stdout).into_owned();
+        assert!(
+            text.ends_with("t\nall tried\n") && text.contains("mine") && !text.contains(CANARY),
+            "{backend}: {text}"
+        );
+        for place in ["config/pith", "data/pith", "cache/pith", "state/pith"] {
+            assert!(top.join(place).is_dir() && !top.join(place).join("bad").exists(), "{backend}: {place}");
+        }
+        assert_eq!(fs::read_to_string(top.join("config/pith/settings.toml")).unwrap(), CANARY, "{backend}");
+        assert_eq!(fs::read_to_string(top.join("state/pith/spool/own/file")).unwrap(), "mine", "{backend}");
+        assert!(
+            top.join("work/new").exists() && top.join("home/new").exists() && top.join("tmp/own/t").exists(),
+            "{backend}: {text}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::ground::{Plan, SandboxGround, has_entries, is_others};
+use super::ground::{SandboxGround, has_entries, is_others};
 use super::sockets;
 use super::threads::on_lasting;
+use super::view::{Layer, View};
 use crate::process::Command;
 use crate::program::find_program;
 
@@ -50,6 +51,23 @@ const CAPABILITIES: [&str; 9] = [
     "CAP_NET_BIND_SERVICE",
 ];
 
+/// Parts of `/proc` in which root changes the machine, or makes the kernel run programs outside: read only, as container engines have them.
+/// Without the capability to mount, and locked for namespaces within, nobody takes that away again.
+const PROC_READ_ONLY: [&str; 6] =
+    ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/mtrr"];
+/// Parts of `/proc` that root has no need of and that tell of the whole machine, or drive it: not there.
+const PROC_MASKED: [&str; 9] = [
+    "/proc/acpi",
+    "/proc/scsi",
+    "/proc/asound",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+];
+
 /// Variables that the dynamic loader and libc obey: they are the child's, not bubblewrap's.
 const LOADER: [&[u8]; 5] = [b"LD_", b"GLIBC_TUNABLES", b"GCONV_PATH", b"LOCPATH", b"NLSPATH"];
 
@@ -72,7 +90,7 @@ pub(super) fn find(ground: &SandboxGround) -> Result<PathBuf, String> {
 }
 
 /// Runs it once as a child is run. The words say what went wrong, going on from "because".
-pub(super) fn try_out(program: &Path, plan: &Plan, ground: &SandboxGround, scoped: bool) -> Result<(), String> {
+pub(super) fn try_out(program: &Path, view: &View<'_>, ground: &SandboxGround, scoped: bool) -> Result<(), String> {
     let mut command = Command {
         program: program.to_owned(),
         args: vec!["--version".into()],
@@ -80,7 +98,7 @@ pub(super) fn try_out(program: &Path, plan: &Plan, ground: &SandboxGround, scope
         env: Vec::new(),
         ..Command::default()
     };
-    wrap(&mut command, program, plan, &sockets::to_cover(ground, plan));
+    wrap(&mut command, program, view, &sockets::to_cover(ground, view));
     let run = move || {
         let mut start = std::process::Command::new(&command.program);
         start.args(&command.args).current_dir("/").env_clear();
@@ -111,17 +129,21 @@ pub(super) fn try_out(program: &Path, plan: &Plan, ground: &SandboxGround, scope
 }
 
 /// The same command behind bubblewrap. The order matters: what is made later lies over what was made before.
-pub(super) fn wrap(command: &mut Command, bubblewrap: &Path, plan: &Plan, sockets: &[PathBuf]) {
+///
+/// Bubblewrap itself starts in `/`: the system's call that starts it enters that folder first, and the working folder's disk may hang.
+pub(super) fn wrap(command: &mut Command, bubblewrap: &Path, view: &View<'_>, sockets: &[PathBuf]) {
+    let plan = view.plan;
     let is_root = rustix::process::geteuid().is_root();
     let mut args = Args(Vec::with_capacity(96));
     args.add(&["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--bind", "/", "/", "--dev", "/dev"]);
     for device in DEVICES.iter().map(|device| Path::new("/dev").join(device)).filter(|device| device.exists()) {
         args.at("--dev-bind", &device, &device);
     }
-    args.add(&["--proc", "/proc"]);
+    // By what is written there root makes the kernel run programs outside; others end processes outside by control groups that are theirs.
+    args.add(&["--proc", "/proc", "--ro-bind", "/sys", "/sys"]);
     if is_root {
-        // Writing there makes the kernel run programs outside.
-        args.add(&["--ro-bind", "/sys", "/sys", "--cap-drop", "ALL"]);
+        args.proc_parts();
+        args.add(&["--cap-drop", "ALL"]);
         for capability in CAPABILITIES {
             args.add(&["--cap-add", capability]);
         }
@@ -145,13 +167,25 @@ pub(super) fn wrap(command: &mut Command, bubblewrap: &Path, plan: &Plan, socket
         }
     }
     // What was bound just now is a mount already.
-    for pin in plan.pins.iter().filter(|pin| !plan.kept.contains(pin)) {
+    for pin in view.pins.iter().filter(|pin| !plan.kept.contains(pin)) {
         args.at("--bind", pin, pin);
     }
-    for cover in &plan.covers {
-        args.add(&["--perms", "0500"]);
-        args.on("--tmpfs", cover);
-        args.on("--remount-ro", cover);
+    for layer in &view.layers {
+        match layer {
+            Layer::Cover(path) => {
+                args.add(&["--perms", "0500"]);
+                args.on("--tmpfs", path);
+            }
+            Layer::Show(folder) => {
+                args.at(if folder.writable { "--bind" } else { "--ro-bind" }, &folder.path, &folder.path);
+            }
+        }
+    }
+    // Only now: what is shown within a cover has its own place there.
+    for layer in &view.layers {
+        if let Layer::Cover(path) = layer {
+            args.on("--remount-ro", path);
+        }
     }
     for socket in sockets {
         args.at("--ro-bind", Path::new("/dev/null"), socket);
@@ -163,7 +197,7 @@ pub(super) fn wrap(command: &mut Command, bubblewrap: &Path, plan: &Plan, socket
     for (name, value) in obeyed {
         args.0.extend(["--setenv".into(), name, value]);
     }
-    args.on("--chdir", &command.cwd);
+    args.on("--chdir", &std::mem::replace(&mut command.cwd, PathBuf::from("/")));
     args.add(&["--"]);
     args.0.push(std::mem::replace(&mut command.program, bubblewrap.to_owned()).into());
     args.0.append(&mut command.args);
@@ -183,6 +217,23 @@ impl Args {
 
     fn at(&mut self, what: &str, from: &Path, to: &Path) {
         self.0.extend([OsString::from(what), from.into(), to.into()]);
+    }
+
+    /// What root is kept from of `/proc`.
+    fn proc_parts(&mut self) {
+        for path in PROC_READ_ONLY.iter().map(Path::new).filter(|path| path.exists()) {
+            self.at("--ro-bind", path, path);
+        }
+        for path in PROC_MASKED.iter().map(Path::new) {
+            match std::fs::metadata(path) {
+                Ok(met) if met.is_dir() => {
+                    self.on("--tmpfs", path);
+                    self.on("--remount-ro", path);
+                }
+                Ok(_) => self.at("--ro-bind", Path::new("/dev/null"), path),
+                Err(_) => {}
+            }
+        }
     }
 
     /// An empty `/run`, but for what names are resolved with; and where else the system keeps sockets.

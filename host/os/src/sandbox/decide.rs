@@ -36,6 +36,11 @@ pub enum SandboxGap {
     AbstractSockets,
     /// A reserved folder is reached by a link that a child can replace.
     Link(PathBuf),
+    /// A link in a reserved folder leads to where children can put something.
+    LeadsOut(PathBuf),
+    /// What is reserved cannot be read or written, but seen: whether and when it is used; and its owner's children can change its permissions
+    /// and times.
+    Metadata,
     /// The children are root.
     Root,
     /// `/tmp` is everybody's; `TMPDIR` is the session's own.
@@ -48,7 +53,8 @@ pub enum SandboxGap {
     NoUnixSockets,
     /// Children cannot make terminals for programs of theirs.
     NoTerminals,
-    /// What is killed is the group, and nothing ends with a host that is killed.
+    /// What is killed is the group; a program that leaves it lives on. And nothing at all ends with a host that is killed (SIGKILL), not even a
+    /// plain program of the group.
     NotGathered,
 }
 
@@ -56,7 +62,13 @@ impl SandboxGap {
     /// It makes the level weaker. The others make it stricter, or less comfortable, than it is elsewhere.
     pub fn weakens(&self) -> bool {
         match self {
-            Self::AbstractSockets | Self::Link(_) | Self::Root | Self::SharedTemp | Self::WorkInTemp => true,
+            Self::AbstractSockets
+            | Self::Link(_)
+            | Self::LeadsOut(_)
+            | Self::Metadata
+            | Self::Root
+            | Self::SharedTemp
+            | Self::WorkInTemp => true,
             Self::WayFolders | Self::NoUnixSockets | Self::NoTerminals | Self::NotGathered => false,
         }
     }
@@ -69,8 +81,14 @@ impl fmt::Display for SandboxGap {
                 "programs can reach abstract sockets, where an X server may listen: this kernel's Landlock is older than ABI 6 (Linux 6.12)",
             ),
             Self::Link(link) => {
-                write!(f, "{} is a link, which a program could replace: make it a real folder", link.display())
+                write!(f, "{} is a link, which a program could replace: make it a real file or folder", link.display())
             }
+            Self::LeadsOut(link) => {
+                write!(f, "{} leads to where a program could put something: make it a real file or folder", link.display())
+            }
+            Self::Metadata => f.write_str(
+                "programs can see when Pith's own files are used and change their permissions and times, though not read or write them",
+            ),
             Self::Root => f.write_str("programs are root: they can change the system itself, and so what runs outside"),
             Self::SharedTemp => f.write_str("programs see everybody's /tmp; TMPDIR is a folder of the session's own"),
             Self::WorkInTemp => f.write_str("programs see everybody's /tmp, because the working folder is or contains it"),
@@ -79,7 +97,9 @@ impl fmt::Display for SandboxGap {
             ),
             Self::NoUnixSockets => f.write_str("programs cannot make Unix sockets"),
             Self::NoTerminals => f.write_str("programs cannot make terminals"),
-            Self::NotGathered => f.write_str("a program that makes a session of its own outlives its command, and Pith"),
+            Self::NotGathered => f.write_str(
+                "a program that makes a session of its own outlives its command; and every program that runs outlives Pith, where that is killed (SIGKILL)",
+            ),
         }
     }
 }
@@ -114,6 +134,7 @@ pub fn decide_sandbox(level: SandboxLevel, machine: SandboxMachine, ground: &[Sa
             SandboxBackend::Landlock,
             &[
                 SandboxGap::SharedTemp,
+                SandboxGap::Metadata,
                 SandboxGap::WayFolders,
                 SandboxGap::NoUnixSockets,
                 SandboxGap::NoTerminals,
@@ -153,7 +174,7 @@ mod tests {
                     }
                     (false, 6..) => {
                         assert_eq!(guard.backend, SandboxBackend::Landlock);
-                        assert_eq!(weak, [&SandboxGap::SharedTemp]);
+                        assert_eq!(weak, [&SandboxGap::SharedTemp, &SandboxGap::Metadata]);
                     }
                     (false, _) => panic!("{machine:?} gives no guard"),
                 }

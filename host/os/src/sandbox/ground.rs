@@ -10,29 +10,54 @@ use std::sync::Arc;
 
 use rustix::fs::{Access, access};
 
-use super::{SandboxError, SandboxGap};
+use super::{SandboxBackend, SandboxError, SandboxGap};
 
-/// Folders that children have of their own, or that lead to nothing of the disk.
-pub(super) const OWN_FOLDERS: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
+/// Folders that children of bubblewrap have of their own, or that lead to nothing of the disk.
+const OWN_FOLDERS: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
+/// Folders in which nothing of a user's lies; of `/dev` that is not true of `/dev/shm`.
+const SYSTEM_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Variables that lead to what a child must not reach. Without them programs do not even try.
-const WITHHELD: [&str; 6] = [
+/// Variables that lead to what a child must not reach: agents, buses, and programs that type into the user's terminals or editors for whoever
+/// asks. Without them programs do not even try.
+const WITHHELD: [&str; 19] = [
     "SSH_AUTH_SOCK",
     "SSH_AGENT_PID",
     "GPG_AGENT_INFO",
     "DBUS_SESSION_BUS_ADDRESS",
     "DBUS_SESSION_BUS_PID",
     "DBUS_STARTER_ADDRESS",
+    "TMUX",
+    "TMUX_PANE",
+    "STY",
+    "ZELLIJ",
+    "WEZTERM_UNIX_SOCKET",
+    "KITTY_LISTEN_ON",
+    "ALACRITTY_SOCKET",
+    "NVIM",
+    "NVIM_LISTEN_ADDRESS",
+    "EMACS_SOCKET_NAME",
+    "VSCODE_IPC_HOOK_CLI",
+    "I3SOCK",
+    "SWAYSOCK",
 ];
 
 /// The most of the table of mounts that is read, in bytes.
 const MOUNTS_LIMIT_BYTES: usize = 4 << 20;
+
+/// The most entries of a reserved folder that are looked at for being links, and the most links that lead to each other.
+const LINKS_LOOKED_FOR: usize = 1024;
+const LINK_HOPS: usize = 40;
 
 /// What a session's sandbox is about.
 #[derive(Clone, Debug, Default)]
 pub struct SandboxGround {
     /// Folders that no child reaches, absolute; made, for this user alone, where they are not there yet.
     pub reserved: Vec<PathBuf>,
+    /// Folders of the host that children reach only where that was granted ([`Sandbox::within`](crate::Sandbox::within)), absolute; made as
+    /// reserved ones are.
+    pub held: Vec<PathBuf>,
+    /// The working folder. Children of whoever was not granted it do not reach it. None: nothing is kept from them for being that.
+    pub work: Option<PathBuf>,
     /// Folders that stay reachable although they may lie in `/tmp`, absolute: the working folder, what was granted, the home.
     pub kept: Vec<PathBuf>,
     /// Folders that guests and children write to: no program that makes the sandbox is taken from there.
@@ -76,13 +101,17 @@ impl SandboxGround {
     }
 }
 
-/// What follows from a ground, on this machine, now.
+/// What follows from a ground, on this machine, now, for one of the means.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// The reserved folders as they are, by every name that a mount gives them; none within another.
+    /// The reserved and held folders as they are, by every name that a mount gives them; none within another.
     pub covers: Vec<PathBuf>,
-    /// What leads to them and could be renamed: then something else could be put in its place. Outer ones first.
-    pub pins: Vec<PathBuf>,
+    /// The working folder, by every name that a mount gives it.
+    pub work: Vec<PathBuf>,
+    /// Files in whose place a reserved folder would be; what leads to them is held too.
+    pub in_the_way: Vec<PathBuf>,
+    /// Files that links in reserved folders lead to, without links: a user's settings among other such files. They are only read.
+    pub linked: Vec<PathBuf>,
     /// All that stays reachable, without links.
     pub reachable: Vec<PathBuf>,
     /// Folders of `/tmp` that stay what they are, outer ones first; their own mount points lie in `temp`.
@@ -91,69 +120,150 @@ pub(crate) struct Plan {
     pub steps: Vec<PathBuf>,
     /// The session's own, without links; none for an empty one each.
     pub temp: Option<PathBuf>,
+    /// The device and number of that folder.
+    temp_is: Option<(u64, u64)>,
     /// `/tmp` without links; none where it is not hidden.
     pub temp_at: Option<PathBuf>,
+    /// Whether children have the folders of the system for themselves.
+    has_own_folders: bool,
     /// The gaps that the folders and the user make.
     pub gaps: Vec<SandboxGap>,
 }
 
 impl Plan {
-    /// Makes the reserved folders that are not there, so that there is something to hold.
-    pub fn of(ground: &SandboxGround) -> Result<Self, SandboxError> {
-        let mut plan = Self::default();
-        let kept: Vec<PathBuf> = ground.kept.iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
-        plan.place_temp(ground, &kept)?;
-        for folder in ground.reserved.iter().filter(|folder| folder.is_absolute()) {
-            if OWN_FOLDERS.iter().any(|own| folder.starts_with(own)) {
+    /// Makes the reserved and held folders that are not there, so that there is something to hold.
+    ///
+    /// What lies in `/tmp` or in `/run` is hidden by bubblewrap, which gives children their own; Landlock has to keep it from them.
+    pub fn of(ground: &SandboxGround, backend: SandboxBackend) -> Result<Self, SandboxError> {
+        let mut plan = Self { has_own_folders: backend == SandboxBackend::Bubblewrap, ..Self::default() };
+        let mut covers = Vec::new();
+        let none_lies_in: &[&str] = if plan.has_own_folders { &OWN_FOLDERS } else { &SYSTEM_FOLDERS };
+        let mut held = Vec::new();
+        let mut linked_folders = Vec::new();
+        for (number, folder) in ground.reserved.iter().chain(&ground.held).enumerate() {
+            let in_system = none_lies_in.iter().any(|own| folder.starts_with(own)) && !folder.starts_with("/dev/shm");
+            if !folder.is_absolute() || in_system {
                 continue;
             }
             for link in replaceable_links(folder) {
                 plan.gaps.push(SandboxGap::Link(link));
             }
             match made(folder) {
-                Ok(Made::There(real)) => plan.covers.push(real),
+                Ok(Made::There(real)) => {
+                    if number >= ground.reserved.len() {
+                        held.push(real.clone());
+                    } else {
+                        linked_folders.extend(plan.follow_links(&real));
+                    }
+                    covers.push(real);
+                }
                 // Nor can a child make it: the file in its way is held.
-                Ok(Made::InTheWay(file)) => plan.pins.push(file),
+                Ok(Made::InTheWay(file)) => plan.in_the_way.push(file),
                 Ok(Made::Never) => {}
                 Err(source) => return Err(SandboxError::Ground { path: folder.clone(), source: Arc::new(source) }),
             }
         }
+        let mut kept: Vec<PathBuf> = ground.kept.iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
+        let work = ground.work.as_ref().and_then(|work| std::fs::canonicalize(work).ok());
+        kept.extend(work.clone());
+        // Held ones stay where they are, to be covered there: parts of them may be granted.
+        let mut stay = kept.clone();
+        stay.extend(held);
+        for (link, folder) in linked_folders {
+            // What it leads to may be where all work is done.
+            match stay.iter().any(|stay| stay.starts_with(&folder)) || folder.parent().is_none() {
+                true => plan.gaps.push(SandboxGap::LeadsOut(link)),
+                false => covers.push(folder),
+            }
+        }
+        let temp = plan.find_temp(ground.temp.as_deref(), &covers[..])?;
+        if plan.has_own_folders {
+            let work_in_temp = work.iter().chain(ground.work.is_none().then(|| kept.first()).flatten());
+            let is_work = work_in_temp.into_iter().any(|work| real_temp().starts_with(work));
+            plan.place_temp(temp, &stay, is_work)?;
+        } else {
+            plan.temp = temp;
+        }
         let mounts = Mount::all();
-        let aliases: Vec<PathBuf> = plan.covers.iter().flat_map(|cover| aliases(cover, &mounts)).collect();
-        plan.covers.extend(aliases);
-        let hidden = |path: &Path| {
-            let is_own = OWN_FOLDERS.iter().any(|own| path.starts_with(own));
-            let in_temp = plan.temp_at.as_ref().is_some_and(|temp| path.starts_with(temp));
-            is_own || (in_temp && !kept.iter().any(|kept| path.starts_with(kept)))
+        let by_every_name = |folders: Vec<PathBuf>| {
+            let mut all: Vec<PathBuf> = folders.iter().flat_map(|folder| aliases(folder, &mounts)).collect();
+            all.extend(folders);
+            all.sort();
+            all.dedup();
+            all
         };
-        let mut covers: Vec<PathBuf> = plan.covers.iter().filter(|path| !hidden(path)).cloned().collect();
-        covers.sort();
-        covers.dedup();
+        let mut covers = by_every_name(covers);
+        covers.retain(|path| !plan.is_elsewhere(path));
         let outer = covers.clone();
         covers.retain(|path| !outer.iter().any(|other| other != path && path.starts_with(other)));
-        let ways = covers.iter().flat_map(|cover| cover.ancestors().skip(1)).filter(|way| way.parent().is_some());
-        let mut pins: Vec<PathBuf> = ways
-            .map(Path::to_path_buf)
-            .chain(plan.pins.iter().cloned())
-            .filter(|way| !hidden(way) && is_renamable(way))
-            .collect();
-        pins.sort();
-        pins.dedup();
-        (plan.covers, plan.pins, plan.reachable) = (covers, pins, kept);
+        let mut work = by_every_name(work.into_iter().collect());
+        work.retain(|path| !plan.is_elsewhere(path));
+        (plan.covers, plan.work, plan.reachable) = (covers, work, kept);
         if rustix::process::geteuid().is_root() {
             plan.gaps.push(SandboxGap::Root);
         }
         Ok(plan)
     }
 
-    fn place_temp(&mut self, ground: &SandboxGround, kept: &[PathBuf]) -> Result<(), SandboxError> {
+    /// Takes up the files that links in a reserved folder lead to; gives the links to folders, and those folders.
+    fn follow_links(&mut self, reserved: &Path) -> Vec<(PathBuf, PathBuf)> {
+        let mut folders = Vec::new();
+        for entry in std::fs::read_dir(reserved).into_iter().flatten().flatten().take(LINKS_LOOKED_FOR) {
+            if !entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+                continue;
+            }
+            let link = entry.path();
+            match std::fs::canonicalize(&link) {
+                Ok(target) if target.starts_with(reserved) || SYSTEM_FOLDERS.iter().any(|own| target.starts_with(own)) => {}
+                Ok(target) if target.is_dir() => folders.push((link.clone(), target)),
+                Ok(target) => self.linked.push(target),
+                // A program could make what it leads to.
+                Err(_) => self.gaps.push(SandboxGap::LeadsOut(link.clone())),
+            }
+            let mut hop = link;
+            for _ in 0..LINK_HOPS {
+                let Ok(next) = std::fs::read_link(&hop) else { break };
+                hop = hop.parent().map_or_else(|| next.clone(), |parent| parent.join(&next));
+                for replaceable in replaceable_links(&hop) {
+                    let gap = SandboxGap::Link(replaceable);
+                    if !self.gaps.contains(&gap) {
+                        self.gaps.push(gap);
+                    }
+                }
+            }
+        }
+        folders
+    }
+
+    /// The session's own, without links on the way. Children of other sessions may reach where it lies.
+    fn find_temp(&mut self, temp: Option<&Path>, reserved: &[PathBuf]) -> Result<Option<PathBuf>, SandboxError> {
+        let Some(temp) = temp else { return Ok(None) };
+        let found = std::fs::symlink_metadata(temp).ok().filter(Metadata::is_dir);
+        let (Some(found), Ok(real)) = (found, std::fs::canonicalize(temp)) else { return Err(replaced(temp)) };
+        if reserved.iter().any(|folder| folder.starts_with(&real)) {
+            return Err(replaced(temp));
+        }
+        self.temp_is = Some((found.dev(), found.ino()));
+        Ok(Some(real))
+    }
+
+    /// Whether the session's own temporary folder is still what it was.
+    pub fn check_temp(&self) -> Result<(), SandboxError> {
+        let (Some(temp), Some(was)) = (&self.temp, self.temp_is) else { return Ok(()) };
+        match std::fs::symlink_metadata(temp) {
+            Ok(met) if met.is_dir() && (met.dev(), met.ino()) == was => Ok(()),
+            _ => Err(replaced(temp)),
+        }
+    }
+
+    fn place_temp(&mut self, temp: Option<PathBuf>, kept: &[PathBuf], is_work: bool) -> Result<(), SandboxError> {
         let at = real_temp();
         // A home that is /tmp itself, as containers have it, is hidden with it; a working folder is not.
-        if kept.first().is_some_and(|work| at.starts_with(work)) {
+        if is_work {
             self.gaps.push(SandboxGap::WorkInTemp);
             return Ok(());
         }
-        self.temp = ground.temp.as_ref().and_then(|temp| std::fs::canonicalize(temp).ok());
+        self.temp = temp;
         let mut within: Vec<PathBuf> =
             kept.iter().filter(|path| path.starts_with(&at) && **path != at).cloned().collect();
         within.sort();
@@ -181,19 +291,30 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether a child does not see what lies there outside.
-    pub fn hides(&self, path: &Path) -> bool {
+    /// Whether children have something of their own there, and do not see what lies there outside.
+    pub fn is_elsewhere(&self, path: &Path) -> bool {
         let in_temp = self.temp_at.as_ref().is_some_and(|temp| path.starts_with(temp));
         let is_kept = self.kept.iter().any(|kept| path.starts_with(kept));
-        OWN_FOLDERS.iter().any(|own| path.starts_with(own))
-            || (in_temp && !is_kept)
-            || self.covers.iter().any(|cover| path.starts_with(cover))
+        self.has_own_folders && (OWN_FOLDERS.iter().any(|own| path.starts_with(own)) || (in_temp && !is_kept))
+    }
+
+    /// Where a child starts that does not reach the folder that it was to start in.
+    pub fn elsewhere(&self) -> PathBuf {
+        match (&self.temp_at, &self.temp) {
+            (Some(at), _) => at.clone(),
+            (None, Some(temp)) => temp.clone(),
+            (None, None) => PathBuf::from("/"),
+        }
     }
 }
 
 /// `/tmp` without links.
 pub(super) fn real_temp() -> PathBuf {
     std::fs::canonicalize("/tmp").unwrap_or_else(|_| PathBuf::from("/tmp"))
+}
+
+fn replaced(temp: &Path) -> SandboxError {
+    SandboxError::Failed { reason: format!("{} is not the folder that was made there; start anew", temp.display()) }
 }
 
 enum Made {
@@ -225,7 +346,7 @@ fn made(folder: &Path) -> io::Result<Made> {
 }
 
 /// Whether this user may rename it, as far as the folder that it lies in says.
-fn is_renamable(path: &Path) -> bool {
+pub(super) fn is_renamable(path: &Path) -> bool {
     path.parent().is_some_and(|parent| access(parent, Access::WRITE_OK).is_ok())
 }
 

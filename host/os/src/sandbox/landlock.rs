@@ -12,11 +12,14 @@ use landlock::{
 };
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::ground::Plan;
+use super::view::{Layer, View};
 use super::{SandboxError, calls};
 
 /// The most entries of one folder that are allowed, each by a rule of its own; what comes after them is denied.
 const ENTRIES_MAX: usize = 16_384;
+
+/// Folders of the system that have rules of their own.
+const SYSTEM: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 
 /// The version of the rights that are asked for.
 const RIGHTS: ABI = ABI::V5;
@@ -72,21 +75,30 @@ pub(crate) struct Hold {
 
 impl Hold {
     /// Looks at the folders as they are now.
-    pub fn new(plan: &Plan) -> Result<Self, SandboxError> {
+    pub(super) fn new(view: &View<'_>) -> Result<Self, SandboxError> {
         let ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(RIGHTS))
             .and_then(|ruleset| ruleset.scope(Scope::from_all(ABI::V6)))
             .and_then(Ruleset::create)
             .map_err(failed)?;
-        let mut rules = Rules { ruleset, plan };
-        rules.walk(Path::new("/"))?;
+        let mut rules = Rules { ruleset, view };
+        rules.walk(Path::new("/"), everything())?;
         rules.system()?;
-        for kept in plan.temp.iter().chain(&plan.reachable) {
-            // It may lie where entries are not looked at; what leads to a reserved folder was walked instead.
-            if !plan.covers.iter().any(|cover| cover.starts_with(kept) || kept.starts_with(cover)) {
-                rules.allow(kept, everything())?;
+        for kept in &view.plan.reachable {
+            // It may lie where entries are not looked at.
+            if view.layer(kept).is_none() {
+                rules.beside_layers(kept, everything())?;
             }
+        }
+        for layer in &view.layers {
+            if let Layer::Show(folder) = layer {
+                rules.beside_layers(&folder.path, if folder.writable { everything() } else { reading() })?;
+            }
+        }
+        // The session's own, wherever that is.
+        if let Some(temp) = &view.plan.temp {
+            rules.allow(temp, everything())?;
         }
         Ok(Self { ruleset: rules.ruleset })
     }
@@ -142,44 +154,54 @@ fn everything() -> BitFlags<AccessFs> {
     AccessFs::from_all(RIGHTS) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev)
 }
 
-struct Rules<'p> {
+fn reading() -> BitFlags<AccessFs> {
+    AccessFs::from_read(RIGHTS)
+}
+
+struct Rules<'v> {
     ruleset: RulesetCreated,
-    plan: &'p Plan,
+    view: &'v View<'v>,
 }
 
 impl Rules<'_> {
-    /// Allows what lies in a folder beside the ways to reserved ones, and goes those ways.
-    fn walk(&mut self, folder: &Path) -> Result<(), SandboxError> {
-        let plan = self.plan;
-        let is_way = |path: &Path| plan.covers.iter().any(|cover| cover.starts_with(path) && cover != path);
+    /// Allows a folder but for the layers within it.
+    fn beside_layers(&mut self, path: &Path, access: BitFlags<AccessFs>) -> Result<(), SandboxError> {
+        let is_way = self.view.layers.iter().any(|layer| layer.path().starts_with(path) && layer.path() != path);
+        if is_way { self.walk(path, access) } else { self.allow(path, access) }
+    }
+
+    /// Allows what lies in a folder beside the ways to layers, and goes those ways.
+    fn walk(&mut self, folder: &Path, access: BitFlags<AccessFs>) -> Result<(), SandboxError> {
+        let view = self.view;
         let mut ways: Vec<PathBuf> = Vec::new();
-        for cover in plan.covers.iter().filter(|cover| cover.starts_with(folder)) {
+        for layer in view.layers.iter().map(Layer::path).filter(|path| path.starts_with(folder) && *path != folder) {
             // Also where the folder cannot be listed.
-            let next = cover.strip_prefix(folder).ok().and_then(|rest| rest.components().next());
-            ways.extend(next.map(|next| folder.join(next)).filter(|next| is_way(next)));
+            let next = layer.strip_prefix(folder).ok().and_then(|rest| rest.components().next());
+            ways.extend(next.map(|next| folder.join(next)));
         }
         ways.sort();
         ways.dedup();
-        let own = |path: &Path| super::ground::OWN_FOLDERS.iter().any(|own| path == Path::new(own));
+        let is_own = |path: &Path| SYSTEM.iter().any(|own| path == Path::new(own));
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten().take(ENTRIES_MAX) {
             let path = entry.path();
-            if !ways.contains(&path) && !plan.covers.contains(&path) && !own(&path) {
-                self.allow(&path, everything())?;
+            if !ways.contains(&path) && !is_own(&path) {
+                self.allow(&path, access)?;
             }
         }
-        ways.iter().try_for_each(|way| self.walk(way))
+        // A layer itself is no way: what is allowed of it is said by what it is.
+        let ways = ways.iter().filter(|way| !view.layers.iter().any(|layer| layer.path() == *way) && !is_own(way));
+        ways.cloned().collect::<Vec<_>>().iter().try_for_each(|way| self.walk(way, access))
     }
 
     fn system(&mut self) -> Result<(), SandboxError> {
-        let read = AccessFs::from_read(RIGHTS);
         // Root could make the kernel run programs outside by what stands there.
-        let proc = if rustix::process::geteuid().is_root() { read } else { everything() };
+        let proc = if rustix::process::geteuid().is_root() { reading() } else { everything() };
         self.allow(Path::new("/proc"), proc)?;
-        for folder in ["/sys", "/run"] {
-            self.allow(Path::new(folder), read)?;
-        }
+        self.allow(Path::new("/sys"), reading())?;
+        // A user's own folders may lie in these two.
+        self.beside_layers(Path::new("/run"), reading())?;
         for device in DEVICES {
-            self.allow(&Path::new("/dev").join(device), everything() | AccessFs::IoctlDev)?;
+            self.beside_layers(&Path::new("/dev").join(device), everything() | AccessFs::IoctlDev)?;
         }
         Ok(())
     }

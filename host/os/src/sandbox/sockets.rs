@@ -1,11 +1,12 @@
-//! Sockets of agents, buses and container engines that lie where children otherwise work: in the home folder.
+//! Sockets of agents, buses, container engines, terminals and editors that lie where children otherwise work: in the home folder.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use super::ground::{Plan, SandboxGround};
+use super::ground::SandboxGround;
+use super::view::View;
 
 /// Known ones beneath the home folder.
 const IN_HOME: [&str; 10] = [
@@ -21,8 +22,9 @@ const IN_HOME: [&str; 10] = [
     ".config/1Password/ssh/agent.sock",
 ];
 
-/// Folders beneath the home folder in which every socket is of an agent, or of a program that runs others for whoever asks.
-const FOLDERS_IN_HOME: [&str; 4] = [".gnupg", ".ssh/agent", ".emacs.d/server", ".pm2"];
+/// Folders beneath the home folder in which every socket, also one folder deeper, is of an agent, of a connection that is open already (ssh's
+/// ControlMaster), or of a program that runs others or types into terminals for whoever asks.
+const FOLDERS_IN_HOME: [&str; 7] = [".gnupg", ".ssh", ".emacs.d/server", ".pm2", ".screen", ".tmux", ".byobu"];
 
 /// Known ones elsewhere, outside of `/run` and `/tmp`, which children have their own of.
 const ELSEWHERE: [&str; 4] = [
@@ -33,39 +35,73 @@ const ELSEWHERE: [&str; 4] = [
 ];
 
 /// Variables that name one, as a path or as an address with it.
-const VARIABLES: [&str; 5] =
-    ["SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS", "DOCKER_HOST", "CONTAINER_HOST"];
+const VARIABLES: [&str; 16] = [
+    "SSH_AUTH_SOCK",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DBUS_SYSTEM_BUS_ADDRESS",
+    "DOCKER_HOST",
+    "CONTAINER_HOST",
+    "GPG_AGENT_INFO",
+    "TMUX",
+    "WEZTERM_UNIX_SOCKET",
+    "KITTY_LISTEN_ON",
+    "ALACRITTY_SOCKET",
+    "NVIM",
+    "NVIM_LISTEN_ADDRESS",
+    "EMACS_SOCKET_NAME",
+    "VSCODE_IPC_HOOK_CLI",
+    "I3SOCK",
+    "SWAYSOCK",
+];
+
+/// Variables that name a folder of such sockets; as those beneath the home folder.
+const FOLDER_VARIABLES: [&str; 5] = ["TMUX_TMPDIR", "SCREENDIR", "ZELLIJ_SOCKET_DIR", "GNUPGHOME", "XDG_RUNTIME_DIR"];
 
 /// The most sockets of one folder that are looked for.
 const ENTRIES_MAX: usize = 1000;
 
 /// Those that are there now and that a child would see.
-pub(super) fn to_cover(ground: &SandboxGround, plan: &Plan) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = VARIABLES.iter().filter_map(|name| named(ground.variable(name)?)).collect();
+pub(super) fn to_cover(ground: &SandboxGround, view: &View<'_>) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = VARIABLES.iter().filter_map(|name| named(name, ground.variable(name)?)).collect();
     found.extend(ELSEWHERE.iter().map(PathBuf::from));
+    let mut folders: Vec<PathBuf> =
+        FOLDER_VARIABLES.iter().filter_map(|name| ground.variable(name).map(PathBuf::from)).collect();
     if let Some(home) = ground.home() {
         found.extend(IN_HOME.iter().map(|place| home.join(place)));
-        for folder in FOLDERS_IN_HOME {
-            let entries = std::fs::read_dir(home.join(folder)).into_iter().flatten().flatten().take(ENTRIES_MAX);
-            found.extend(
-                entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket())).map(|entry| entry.path()),
-            );
-        }
+        folders.extend(FOLDERS_IN_HOME.iter().map(|folder| home.join(folder)));
+    }
+    for folder in folders.iter().filter(|folder| folder.is_absolute() && !view.hides(folder)) {
+        within(folder, true, &mut found);
     }
     let mut real: Vec<PathBuf> = found.iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
-    real.retain(|path| is_socket(path) && !plan.hides(path));
+    real.retain(|path| is_socket(path) && !view.hides(path));
     real.sort();
     real.dedup();
     real
+}
+
+/// A folder's sockets, and those one folder deeper.
+fn within(folder: &Path, deeper: bool, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten().take(ENTRIES_MAX) {
+        match entry.file_type() {
+            Ok(kind) if kind.is_socket() => found.push(entry.path()),
+            Ok(kind) if kind.is_dir() && deeper => within(&entry.path(), false, found),
+            _ => {}
+        }
+    }
 }
 
 fn is_socket(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|met| met.file_type().is_socket())
 }
 
-/// `/path`, `unix:///path` or `unix:path=/path,guid=...`.
-fn named(value: &OsStr) -> Option<PathBuf> {
-    let bytes = value.as_bytes();
+/// `/path`, `unix:///path` or `unix:path=/path,guid=...`; of tmux `/path,1,0`, of GnuPG's older agents `/path:1:1`.
+fn named(variable: &str, value: &OsStr) -> Option<PathBuf> {
+    let bytes = match variable {
+        "TMUX" => value.as_bytes().rsplitn(3, |byte| *byte == b',').last()?,
+        "GPG_AGENT_INFO" => value.as_bytes().rsplitn(3, |byte| *byte == b':').last()?,
+        _ => value.as_bytes(),
+    };
     let path = match bytes.strip_prefix(b"unix:") {
         Some(rest) => {
             let rest = rest.strip_prefix(b"path=").or_else(|| rest.strip_prefix(b"//")).unwrap_or(rest);
@@ -82,7 +118,12 @@ mod tests {
 
     #[test]
     fn a_sockets_path_is_read_from_any_way_of_saying_it() {
-        let read = |value: &str| named(OsStr::new(value)).map(|path| path.to_string_lossy().into_owned());
+        let of = |variable: &str, value: &str| named(variable, OsStr::new(value));
+        assert_eq!(of("TMUX", "/tmp/tmux-1000/a,b,3092,0"), Some("/tmp/tmux-1000/a,b".into()));
+        assert_eq!(of("GPG_AGENT_INFO", "/a/S.gpg-agent:12:1"), Some("/a/S.gpg-agent".into()));
+        assert_eq!(of("KITTY_LISTEN_ON", "unix:/tmp/kitty"), Some("/tmp/kitty".into()));
+        assert_eq!(of("KITTY_LISTEN_ON", "unix:@kitty"), None);
+        let read = |value: &str| of("SSH_AUTH_SOCK", value).map(|path| path.to_string_lossy().into_owned());
         assert_eq!(read("/a/agent.1").as_deref(), Some("/a/agent.1"));
         assert_eq!(read("unix:///a/docker.sock").as_deref(), Some("/a/docker.sock"));
         assert_eq!(read("unix:path=/a/bus,guid=12").as_deref(), Some("/a/bus"));
