@@ -5,7 +5,7 @@ use crate::{
     log::FileLog,
     notice::one_line,
     places::Places,
-    plugins::{Origin, Planned, Written, useless},
+    plugins::{Origin, Planned, Written, unread, useless},
     sandbox,
     scratch::{self, OwnFolders, Scratch},
     settings::Settings,
@@ -163,6 +163,7 @@ impl House<'_> {
                 return Err(GuestsError::UselessGrant { text: text.to_owned(), plugin: loaded.name, asks });
             }
         }
+        notices.extend(unread(self.settings.plugins.keys(), &names));
         notices.extend(host.notices().iter().map(|notice| told(notice, &names)));
         let host = Arc::new(host);
         let file = self.is_kept.then(|| self.places.plugin_use_file());
