@@ -8,8 +8,10 @@ mod names;
 mod reach;
 mod written;
 
+use crate::text::brief;
 use crate::{Error, context};
 
+pub use explain::EIO;
 pub use names::{Entries, Entry, EntryKind};
 pub use reach::{MAX_LISTED, MAX_READ_BYTES};
 pub(crate) use written::refused;
@@ -42,7 +44,8 @@ impl GuestPath {
         }
         if written == "~" || written.starts_with("~/") {
             return Err(Error::invalid(format!(
-                "`{written}`: plugins do not know a home folder, so `~` means nothing here. Write the path out, or relative to the working folder `{cwd}`."
+                "`{}`: plugins do not know a home folder, so `~` means nothing here. Write the path out, or relative to the working folder `{cwd}`.",
+                brief(written)
             )));
         }
         let joined = if is_absolute(written) { written.to_owned() } else { format!("{cwd}/{written}") };
@@ -72,7 +75,8 @@ impl GuestPath {
     /// quietly become `etc/x`.
     pub fn granted(written: &str) -> Result<Self, Error> {
         let path = Self::new(written)?;
-        path.check(&granted_folders(&path.cwd))?;
+        let is_folder = written.ends_with('/') || written.ends_with("..");
+        path.check(&granted_folders(&path.cwd), is_folder)?;
         path.stays()?;
         Ok(path)
     }
@@ -81,7 +85,7 @@ impl GuestPath {
     pub fn join(&self, name: &str) -> Result<Self, Error> {
         let path = Self::resolve(name, &self.absolute)?;
         let path = Self { absolute: path.absolute, cwd: self.cwd.clone() };
-        path.check(&granted_folders(&path.cwd))?;
+        path.check(&granted_folders(&path.cwd), false)?;
         path.stays()?;
         Ok(path)
     }
@@ -105,7 +109,8 @@ impl GuestPath {
         Err(self.explain("use", &std::io::Error::from_raw_os_error(explain::EPERM)))
     }
 
-    fn check(&self, folders: &[String]) -> Result<(), Error> {
+    /// `is_folder` where it is known to be one; what lies outside cannot be asked.
+    fn check(&self, folders: &[String], is_folder: bool) -> Result<(), Error> {
         if folders.iter().any(|folder| contains(folder, &self.absolute)) {
             return Ok(());
         }
@@ -113,10 +118,13 @@ impl GuestPath {
             [] => "it was granted no folder".to_owned(),
             folders => format!("it may reach `{}` and what lies in it", folders.join("`, `")),
         };
-        let folder = parent(&self.absolute).unwrap_or(&self.absolute);
+        // The narrowest folder that it may mean, and never all there is.
+        let is_folder = is_folder || contains(&self.absolute, &self.cwd);
+        let folder = parent(&self.absolute).filter(|&parent| !is_folder && parent != "/").unwrap_or(&self.absolute);
+        let folder = brief(folder);
         Err(Error::denied(format!(
             "`{}` is outside the folders that this plugin was granted: {reach}. Use a path in there; another folder is the user's to grant (`--grant PLUGIN:files={folder}:r`).",
-            self.absolute
+            brief(&self.absolute)
         )))
     }
 }
@@ -127,9 +135,10 @@ impl AsRef<std::path::Path> for GuestPath {
     }
 }
 
+/// As [`GuestPath::shown`], for sentences: a very long one is cut in its middle.
 impl std::fmt::Display for GuestPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.shown())
+        f.write_str(&brief(self.shown()))
     }
 }
 
@@ -257,7 +266,7 @@ mod tests {
     fn outside_names_what_is_granted() {
         let check = |written: &str, folders: &[&str]| {
             let folders: Vec<String> = folders.iter().map(|&folder| folder.to_owned()).collect();
-            at(written).check(&folders)
+            at(written).check(&folders, false)
         };
         for written in [".", "..", "../x", "/w", "/w/app/a"] {
             assert_eq!(check(written, &["/spool", "/w"]), Ok(()), "{written}");
@@ -269,6 +278,14 @@ mod tests {
         assert!(error.message.starts_with("`/etc/passwd` is outside the folders"), "{}", error.message);
         assert!(error.message.contains("it may reach `/spool`, `/w` and what lies in it"), "{}", error.message);
         assert!(error.message.contains("`--grant PLUGIN:files=/etc:r`"), "{}", error.message);
+        for (written, folder) in
+            [("..", "/w"), ("../..", "/"), ("/etc", "/etc"), ("/usr/lib", "/usr"), ("/w/other/x", "/w/other")]
+        {
+            let message = check(written, &["/w/app"]).unwrap_err().message;
+            assert!(message.contains(&format!("files={folder}:r`")), "{written}: {message}");
+        }
+        let long = check(&format!("/{}", "x/".repeat(3_000)), &["/w"]).unwrap_err().message;
+        assert!(long.len() < 1_500 && long.contains("/x.../x"), "{long}");
         assert!(check("x", &[]).unwrap_err().message.contains("granted no folder"));
     }
 }

@@ -176,6 +176,18 @@ pub fn clip(line: &str, max_chars: usize) -> Cow<'_, str> {
     }
 }
 
+/// A path, pattern or the like as a sentence repeats it: itself, or its beginning and its end where it has more than
+/// [`MAX_LINE_CHARS`] characters.
+pub fn brief(text: &str) -> Cow<'_, str> {
+    const HALF: usize = MAX_LINE_CHARS / 2;
+    if text.len() <= MAX_LINE_CHARS || text.chars().nth(MAX_LINE_CHARS).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let begin = text.char_indices().nth(HALF).map_or(0, |(at, _)| at);
+    let end = text.char_indices().nth_back(HALF - 1).map_or(text.len(), |(at, _)| at);
+    Cow::Owned(format!("{}...{}", &text[..begin], &text[end..]))
+}
+
 /// A count of bytes for people: `512B`, `50.0KB`, `1.2MB`, in steps of 1,024.
 pub fn size(bytes: u64) -> String {
     let tenths = |unit: u64| {
@@ -243,6 +255,13 @@ mod tests {
     fn clips_characters_not_bytes() {
         assert_eq!(clip("äöü", 3), "äöü");
         assert_eq!(clip("äöüß", 3), "äöü... [truncated]");
+    }
+
+    #[test]
+    fn what_is_repeated_is_cut_in_its_middle() {
+        let most = "ä".repeat(MAX_LINE_CHARS);
+        assert_eq!(brief(&most), most);
+        assert_eq!(brief(&format!("{most}ö")), format!("{0}...{1}ö", "ä".repeat(250), "ä".repeat(249)));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Reading and writing whole files. The same code runs in the guest, on granted folders, and in tests, on real ones.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use pith_sdk::Error;
-use pith_sdk::paths::GuestPath;
+use pith_sdk::paths::{EIO, GuestPath};
 
 use crate::place;
 
@@ -70,7 +70,7 @@ pub enum Written {
     Same,
 }
 
-/// Writes in place: mode, owner and links of an existing file stay. Folders that are missing are made.
+/// Writes in place: mode, owner and links of an existing file stay. Folders that are missing are made. A full disk loses nothing.
 pub fn write(path: &Path, content: &[u8]) -> io::Result<Written> {
     if let Some(folder) = path.parent()
         && !folder.is_dir()
@@ -89,20 +89,21 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<Written> {
         if before.as_deref() == Some(content) {
             return Ok(Written::Same);
         }
-        fill(&mut file, content, before.as_deref())?;
+        let length = file.metadata()?.len();
+        fill(&mut file, content, length, before.as_deref())?;
         return Ok(Written::Over);
     }
-    put(&mut file, content).map_err(|error| {
+    file.write_all(content).map_err(|error| {
         // Half a file that nobody asked for; a link to it stays, as it was there before.
         let is_link = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
         let is_gone = !is_link && std::fs::remove_file(path).is_ok();
         let kept = if is_gone { "nothing was kept" } else { "it holds only a part" };
-        io::Error::other(format!("{error}; is the disk full? {kept}"))
+        io::Error::other(format!("{}; {kept}", reason(&error)))
     })?;
     Ok(Written::New)
 }
 
-/// What the file holds, to be put back where the disk is full; none where it is too long to be held.
+/// What the file holds, to be put back where writing fails; none where it is too long to be held.
 fn read_back(file: &mut File) -> Option<Vec<u8>> {
     let length = file.metadata().ok()?.len();
     if length > MAX_EDIT_BYTES {
@@ -110,7 +111,6 @@ fn read_back(file: &mut File) -> Option<Vec<u8>> {
     }
     let mut bytes = Vec::new();
     Read::take(&mut *file, MAX_EDIT_BYTES + 1).read_to_end(&mut bytes).ok()?;
-    io::Seek::rewind(file).ok()?;
     (bytes.len() as u64 <= MAX_EDIT_BYTES).then_some(bytes)
 }
 
@@ -131,25 +131,47 @@ pub fn replace(path: &Path, expected: &[u8], content: &[u8]) -> io::Result<Repla
     if now != expected {
         return Ok(Replaced::Moved);
     }
-    io::Seek::rewind(&mut file)?;
-    fill(&mut file, content, Some(expected))?;
+    fill(&mut file, content, expected.len() as u64, Some(expected))?;
     Ok(Replaced::Done)
 }
 
-/// Writes from the file's beginning. Where that fails (a full disk), what it held is put back: its blocks are there, so that needs no room.
-fn fill(file: &mut File, content: &[u8], before: Option<&[u8]>) -> io::Result<()> {
-    let Err(error) = put(file, content) else { return Ok(()) };
-    let restored = match before {
-        Some(before) => io::Seek::rewind(file).and_then(|()| put(file, before)).is_ok(),
-        None => false,
+/// Makes `content` what a file holds that is `length` bytes long. What lies beyond is written first: that needs room on the disk, and where
+/// there is none the length is set back and nothing is lost. What is written over has its room, mostly; where that fails all the same,
+/// `before` is put back.
+fn fill(file: &mut File, content: &[u8], length: u64, before: Option<&[u8]>) -> io::Result<()> {
+    let (over, beyond) = content.split_at(usize::try_from(length).unwrap_or(usize::MAX).min(content.len()));
+    let left = |error: io::Error, is_as_it_was: bool| {
+        let state = if is_as_it_was { "it was left as it was" } else { "it may hold only a part now: read it again" };
+        io::Error::other(format!("{}; {state}", reason(&error)))
     };
-    let state = if restored { "it was left as it was" } else { "it may hold only a part now: read it again" };
-    Err(io::Error::other(format!("{error}; is the disk full? {state}")))
+    if !beyond.is_empty()
+        && let Err(error) = put(file, length, beyond)
+    {
+        let is_as_it_was = file.set_len(length).is_ok();
+        return Err(left(error, is_as_it_was));
+    }
+    let wanted = content.len() as u64;
+    let done = put(file, 0, over).and_then(|()| if wanted < length { file.set_len(wanted) } else { Ok(()) });
+    done.map_err(|error| {
+        let mut put_back = |before| put(file, 0, before).and_then(|()| file.set_len(length));
+        left(error, before.is_some_and(|before| put_back(before).is_ok()))
+    })
 }
 
-fn put(file: &mut File, content: &[u8]) -> io::Result<()> {
-    file.write_all(content)?;
-    file.set_len(content.len() as u64)
+fn put(file: &mut File, at: u64, bytes: &[u8]) -> io::Result<()> {
+    file.seek(SeekFrom::Start(at))?;
+    file.write_all(bytes)
+}
+
+/// Why writing failed, as far as it can be told.
+fn reason(error: &io::Error) -> String {
+    use io::ErrorKind as Io;
+    match error.kind() {
+        Io::StorageFull | Io::QuotaExceeded => "the disk is full".to_owned(),
+        Io::WriteZero => "the disk may be full".to_owned(),
+        _ if error.raw_os_error() == Some(EIO) => "the disk may be full or read-only".to_owned(),
+        _ => error.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -196,11 +218,71 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_file_has_what_was_written_whatever_its_length_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        for old in ["", "a", "abc", "abcdef"] {
+            for new in ["", "x", "xyz", "xyzuvw"] {
+                std::fs::write(&path, old).unwrap();
+                assert_eq!(write(&path, new.as_bytes()).unwrap() == Written::Same, old == new);
+                assert_eq!(std::fs::read_to_string(&path).unwrap(), new, "over {old:?}");
+            }
+        }
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk_is_told() {
         let error = write(Path::new("/dev/full"), b"x").unwrap_err().to_string();
-        assert!(error.contains("is the disk full? it may hold only a part now"), "{error}");
+        assert!(error.contains("the disk is full; it "), "{error}");
+    }
+
+    /// The folder in which this test is run again, on a small disk of its own.
+    #[cfg(target_os = "linux")]
+    const SMALL_DISK: &str = "PITH_TEST_SMALL_DISK";
+
+    /// Runs itself again in a namespace where it may mount a disk of 24 MiB.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_loses_nothing() {
+        if let Some(folder) = std::env::var_os(SMALL_DISK) {
+            return on_a_small_disk(Path::new(&folder));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let this = std::env::current_exe().unwrap();
+        let test = "disk::tests::a_full_disk_loses_nothing";
+        let script = "mount -t tmpfs -o size=24m small \"$1\" && exec \"$0\" --exact \"$2\" --nocapture";
+        let run = std::process::Command::new("unshare")
+            .args(["-Urm", "sh", "-c", script])
+            .args([this.as_os_str(), folder.path().as_os_str(), test.as_ref()])
+            .env(SMALL_DISK, folder.path())
+            .output()
+            .unwrap();
+        let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+        assert!(run.status.success() && said.contains("1 passed"), "{said}");
+    }
+
+    #[cfg(target_os = "linux")]
+    fn on_a_small_disk(folder: &Path) {
+        const MIB: usize = 1024 * 1024;
+        let path = folder.join("f");
+        for (old, new, more) in [(12 * MIB, 30 * MIB, 16 * MIB), (MIB, 30 * MIB, 8 * MIB)] {
+            let old = vec![b'o'; old];
+            std::fs::write(&path, &old).unwrap();
+            let error = write(&path, &vec![b'n'; new]).unwrap_err().to_string();
+            assert_eq!(error, "the disk is full; it was left as it was");
+            assert!(std::fs::read(&path).unwrap() == old, "{} bytes", old.len());
+            assert_eq!(replace(&path, &old, &vec![b'n'; new]).unwrap_err().to_string(), error);
+            assert!(std::fs::read(&path).unwrap() == old, "{} bytes", old.len());
+            // What fits is written, though there is no room for both.
+            let new = vec![b'n'; more];
+            assert_eq!(write(&path, &new).unwrap(), Written::Over);
+            assert!(std::fs::read(&path).unwrap() == new);
+        }
+        let error = write(&folder.join("new"), &vec![b'n'; 30 * MIB]).unwrap_err().to_string();
+        assert_eq!(error, "the disk is full; nothing was kept");
+        assert!(!folder.join("new").exists());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use pith_sdk::paths::{Entries, Entry, EntryKind};
+use pith_sdk::paths::{Entries, Entry, EntryKind, GuestPath};
 use pith_sdk::text::listed;
 use pith_sdk::{Context, Error, Output, Property, Schema, Tool};
 use serde::Deserialize;
@@ -35,7 +35,12 @@ impl Tool for Ls {
     }
 
     fn run(input: LsInput, _: &Context) -> Result<Output, Error> {
-        let written = place::given(input.path.as_deref().unwrap_or("."))?;
+        let written = input.path.as_deref().unwrap_or(".");
+        if !written.is_empty() {
+            // Where it lies outside, the refusal says how to grant a folder: this one.
+            GuestPath::granted(&format!("{written}/"))?;
+        }
+        let written = place::given(written)?;
         let mut path = written.clone();
         let mut metadata = std::fs::metadata(&path);
         if metadata.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)

@@ -92,7 +92,7 @@ impl Page {
         let total = format!("{}{}", if self.total_is_exact { "" } else { "more than " }, self.total_lines);
         if let Some(bytes) = self.long_line_bytes {
             notices.push(format!(
-                "Line {0} is {1}, exceeds {2} limit. Read a part of it with a shell command: sed -n '{0}p' {3} | head -c {4}",
+                "Line {0} is {1}, exceeds {2} limit. Read a part of it with a shell command: `sed -n '{0}p' {3} | head -c {4}`.",
                 self.first_line,
                 size(bytes),
                 size(MAX_BYTES as u64),
@@ -332,7 +332,7 @@ mod tests {
         let text = format!("short\n{}\nlast\n", "y".repeat(120_000));
         let page = shown(&text, 2, None);
         assert!(page.starts_with("[Line 2 is 117.2KB, exceeds 50.0KB limit."), "{page}");
-        assert!(page.contains("sed -n '2p' f | head -c 51200 Use offset=3 to continue after it.]"), "{page}");
+        assert!(page.contains("`sed -n '2p' f | head -c 51200`. Use offset=3 to continue after it.]"), "{page}");
         let page = shown(&text, 1, None);
         assert!(page.starts_with("short\n\n[Showing lines 1-1 of 3 (50.0KB limit). Use offset=2"), "{page}");
         assert_eq!(shown(&text, 3, None), "last\n");

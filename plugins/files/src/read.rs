@@ -121,11 +121,11 @@ fn image(path: &GuestPath, format: Format, bytes: u64) -> Result<Output, Error> 
     let smaller =
         format!("Make a smaller copy with a shell command and read that: magick {word} -resize 2000x2000 smaller.jpg");
     let too_large = |bytes: u64| {
-        Error::limit(format!(
-            "`{path}` is an image of {}; at most {} can be shown. {smaller}",
-            size(bytes),
-            size(MAX_IMAGE_BYTES)
-        ))
+        let (mut is, mut most) = (size(bytes), size(MAX_IMAGE_BYTES));
+        if is == most {
+            (is, most) = (format!("{bytes} bytes"), format!("{MAX_IMAGE_BYTES} bytes"));
+        }
+        Error::limit(format!("`{path}` is an image of {is}; at most {most} can be shown. {smaller}"))
     };
     if bytes > MAX_IMAGE_BYTES {
         return Err(too_large(bytes));
@@ -166,6 +166,17 @@ mod tests {
 
     use super::*;
     use crate::image::Format;
+
+    #[test]
+    fn an_image_that_is_a_little_too_large_is_told_in_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut image = b"\x89PNG\r\n\x1a\n".to_vec();
+        image.resize(usize::try_from(MAX_IMAGE_BYTES).unwrap() + 1, 0);
+        std::fs::write(folder.path().join("x.png"), image).unwrap();
+        let error = Place::new(folder.path()).call::<Read>(&json!({ "path": "x.png" })).unwrap_err().message;
+        let said = "`x.png` is an image of 3538945 bytes; at most 3538944 bytes can be shown. Make";
+        assert!(error.starts_with(said), "{error}");
+    }
 
     #[test]
     fn a_bitmap_is_shown_as_a_format_that_providers_take() {

@@ -1,4 +1,4 @@
-use pith_sdk::text::count;
+use pith_sdk::text::{brief, count};
 use pith_sdk::{Context, Error, Execution, Output, Property, Schema, Tool};
 use serde::Deserialize;
 
@@ -42,7 +42,7 @@ impl Tool for Write {
         if input.path.ends_with('/') {
             return Err(Error::invalid(format!(
                 "`{}` ends with `/`, as a folder does. Name a file in it: its folders are made with it.",
-                input.path
+                brief(&input.path)
             )));
         }
         let bytes = count(input.content.len(), "byte");

@@ -4,7 +4,7 @@ use std::io;
 
 use super::{GuestPath, ancestors, contains, granted_folders, parent, relative};
 use crate::Error;
-use crate::text::listed;
+use crate::text::{brief, listed};
 
 impl GuestPath {
     /// Says why the path could not be used and what to do instead. `deed` is a verb, such as `read`.
@@ -15,7 +15,7 @@ impl GuestPath {
             let found = super::names::entries(folder, &self.cwd, MAX_NAMES).unwrap_or_default();
             found.entries.into_iter().map(|entry| entry.name).collect()
         };
-        match self.check(&folders) {
+        match self.check(&folders, false) {
             Err(outside) => outside,
             Ok(()) => self.explain_with(deed, error, reachable, names),
         }
@@ -29,7 +29,7 @@ impl GuestPath {
         names: impl Fn(&str) -> Vec<String>,
     ) -> Error {
         use io::ErrorKind as Io;
-        let shown = self.shown();
+        let shown = &brief(self.shown());
         let nearest = ancestors(&self.absolute).find(|folder| reachable(folder)).unwrap_or(&self.cwd);
         match error.kind() {
             Io::NotFound => {
@@ -42,7 +42,7 @@ impl GuestPath {
                         return Error::not_found(format!("There is no `{shown}`. Did you mean `{like}`?"));
                     }
                 }
-                let nearest = relative(nearest, &self.cwd);
+                let nearest = brief(relative(nearest, &self.cwd));
                 Error::not_found(format!(
                     "There is no `{shown}`. The nearest folder that exists is `{nearest}`; list it to see what is there."
                 ))
@@ -61,6 +61,10 @@ impl GuestPath {
             Io::ReadOnlyFilesystem => Error::denied(format!("Cannot {deed} `{shown}`: the file system is read-only.")),
             Io::IsADirectory => Error::invalid(format!("`{shown}` is a folder, not a file.")),
             Io::NotADirectory => Error::invalid(format!("A part of `{shown}` is a file where a folder is needed.")),
+            _ if error.raw_os_error() == Some(EIO) && matches!(deed, "write" | "edit" | "make") => Error::new(
+                crate::ErrorKind::Internal,
+                format!("Cannot {deed} `{shown}`: the system does not say why; the disk may be full or read-only."),
+            ),
             _ => {
                 let refusal = Error::from(io::Error::new(error.kind(), error.to_string()));
                 Error::new(refusal.kind, format!("Cannot {deed} `{shown}`: {error}."))
@@ -76,6 +80,10 @@ const MAX_NAMES: usize = 2_000;
 pub(super) const EPERM: i32 = 63;
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) const EPERM: i32 = 1;
+
+/// What the system says of all that it has no name for. To a component that may be a disk that is full or read-only: the C library
+/// there knows no better.
+pub const EIO: i32 = if cfg!(target_arch = "wasm32") { 29 } else { 5 };
 
 /// The name that differs from `name` in case only, or by at most two typing errors.
 fn most_alike(name: &str, names: Vec<String>) -> Option<String> {
