@@ -62,7 +62,7 @@ pub struct Plan {
     pub timeout: Option<Timeout>,
     /// It is left running.
     pub background: bool,
-    /// It leaves something running itself: it ends with `&`.
+    /// It may leave something running itself, with `&`.
     pub has_jobs: bool,
     /// What ends a command in the background at the latest, in words.
     pub until: &'static str,
@@ -135,7 +135,7 @@ pub fn follow(program: &mut impl Program, plan: &Plan, show: &mut dyn FnMut(&str
         }
         Plan { background: true, .. } => "\n\n[It ended at once: nothing goes on in the background.]",
         Plan { has_jobs: true, .. } => {
-            "\n\n[What was started with `&` ended with this call. To keep a command running, give it alone, with `background`.]"
+            "\n\n[What `&` left running ended with this call. To keep a command running, give it alone, with `background`.]"
         }
         _ => "",
     });
@@ -284,7 +284,7 @@ mod tests {
             "{}",
             answer.text
         );
-        for (background, said) in [(true, "Leave out the `&`"), (false, "What was started with `&` ended")] {
+        for (background, said) in [(true, "Leave out the `&`"), (false, "What `&` left running ended")] {
             let plan = Plan { background, has_jobs: true, ..Plan::default() };
             let answer = follow(&mut Known::new(&[exit(0)]), &plan, &mut |_| {}).unwrap();
             assert!(answer.text.starts_with("(no output)\n\n[") && answer.text.contains(said), "{}", answer.text);

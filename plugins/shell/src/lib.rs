@@ -2,6 +2,7 @@
 //! wording and truncation are decided here. All but [`tool`] knows nothing of a host.
 
 pub mod follow;
+pub mod jobs;
 pub mod line;
 pub mod report;
 pub mod stop;

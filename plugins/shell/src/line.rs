@@ -130,7 +130,7 @@ mod tests {
             |bytes: &[u8]| Line::new(bytes) == Line { text: String::new(), bytes: bytes.len() as u64, is_binary: true };
         assert!(binary(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0"));
         assert!(binary(&[0; 1000]));
-        assert!(binary(b"U\0T\0F\01\06\0"));
+        assert!(binary(b"U\0T\0F\x001\x006\0"));
         assert!(!binary(b"\x89PNG\r"));
     }
 

@@ -8,6 +8,7 @@ use pith_sdk::{Context, Error, ErrorKind, Output, Property, Schema, Tool, contex
 use serde::Deserialize;
 
 use crate::follow::{Exit, Piece, Plan, Program, Timeout, follow};
+use crate::jobs::has_jobs;
 use crate::stop::stopped;
 
 /// The longest command, in bytes: what Linux takes as one argument.
@@ -41,10 +42,8 @@ impl BashInput {
                 self.command.len()
             )));
         }
-        let line = self.command.trim_end();
-        let has_jobs = line.ends_with('&') && !line.ends_with("&&") && !line.contains("setsid");
         let timeout = self.timeout.map(Timeout::new).transpose()?;
-        Ok(Plan { timeout, background: self.background, has_jobs, until })
+        Ok(Plan { timeout, background: self.background, has_jobs: has_jobs(&self.command), until })
     }
 
     /// What bash is called with.
@@ -71,7 +70,7 @@ impl Tool for Bash {
             .optional(
                 "background",
                 Property::boolean(
-                    "Leave it running: gives what it says in the first second, and the path of a file that gets all of its output, to `read` or `grep` later. `bash_stop` ends it.",
+                    "Leave it running: gives what it says in the first second, and the path of a file that gets all of its output, to be read or searched later. `bash_stop` ends it.",
                 ),
             )
     }
@@ -187,14 +186,5 @@ mod tests {
             "{error:?}"
         );
         assert!(BashInput { timeout: Some(0.0), ..input("x") }.plan("").is_err());
-    }
-
-    #[test]
-    fn jobs_of_the_shell_are_noticed() {
-        for (command, has_jobs) in
-            [("npm start &", true), ("npm start & \n", true), ("a && b", false), ("a &&", false), ("setsid x &", false)]
-        {
-            assert_eq!(input(command).plan("").unwrap().has_jobs, has_jobs, "{command}");
-        }
     }
 }
