@@ -2,12 +2,12 @@
 
 use pith_sdk::paths::GuestPath;
 use pith_sdk::scan::{self, Outcome, Query};
-use pith_sdk::text::Cut;
+use pith_sdk::text::{Cut, brief};
 use pith_sdk::{Context, Error, Input, Output, Schema, Tool};
 use serde::Deserialize;
 
-use crate::findings::{finish, more, passed_over, shown};
-use crate::{Scan, glob_hint, query, refused};
+use crate::findings::{finish, more, not_text, passed_over, shown};
+use crate::{Scan, git_hint, glob_hint, query, refused};
 
 const DEFAULT_RESULTS: u32 = 1_000;
 
@@ -58,7 +58,11 @@ pub fn find(input: FindInput, cwd: &str, scan: impl Scan) -> Result<Output, Erro
     let asked = asked(&path, &pattern, input.limit);
     let outcome = scan(&asked).map_err(|refusal| refused(refusal, &path))?;
     if outcome.hits.is_empty() && !outcome.truncated {
-        let text = format!("No files found matching the pattern.{}", glob_hint(&pattern));
+        let hint = match git_hint(&path, &pattern) {
+            "" => glob_hint(&pattern),
+            hint => hint.to_owned(),
+        };
+        let text = format!("No files found matching the pattern.{hint}");
         return Ok(finish(&text, passed_over(&outcome), Cut::default()));
     }
     Ok(paths(&outcome, cwd, asked.max_results))
@@ -85,7 +89,7 @@ fn place(input: &FindInput) -> Result<(GuestPath, String), Error> {
         None if input.path.is_none() => Ok((GuestPath::granted(folder)?, format!("/{rest}"))),
         None => Err(Error::invalid(format!(
             "The pattern `{}` is not in `{base}`: write it relative to path, or leave path out.",
-            input.pattern
+            brief(&input.pattern)
         ))),
     }
 }
@@ -115,8 +119,9 @@ fn asked(path: &GuestPath, pattern: &str, limit: Option<u32>) -> Query {
 
 /// One path a line.
 fn paths(outcome: &Outcome, cwd: &str, limit: u32) -> Output {
-    let text: String =
-        outcome.hits.iter().flat_map(|hit| [shown(&hit.path, cwd), std::borrow::Cow::Borrowed("\n")]).collect();
+    // What the host makes of a name that is no UTF-8 opens nothing.
+    let named = || outcome.hits.iter().filter(|hit| !hit.path.contains(char::REPLACEMENT_CHARACTER));
+    let text: String = named().flat_map(|hit| [shown(&hit.path, cwd), std::borrow::Cow::Borrowed("\n")]).collect();
     let mut notices = Vec::new();
     let mut cut = Cut::default();
     if outcome.truncated {
@@ -124,6 +129,7 @@ fn paths(outcome: &Outcome, cwd: &str, limit: u32) -> Output {
         notices.push(notice);
         cut.limit_reached = is_limit.then_some(("resultLimitReached", u64::from(limit)));
     }
+    notices.extend(not_text(outcome.hits.len() - named().count(), "left out"));
     notices.extend(passed_over(outcome));
     finish(&text, notices, cut)
 }
@@ -146,6 +152,31 @@ mod tests {
         ] {
             assert_eq!(literal_folder(pattern), (folder, rest), "{pattern}");
         }
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_is_counted() {
+        let hit = |path: &str| scan::Hit {
+            path: path.into(),
+            line: 0,
+            text: String::new(),
+            is_context: false,
+            match_start: 0,
+            match_end: 0,
+            cut_before: 0,
+            cut_after: 0,
+        };
+        let mut outcome = Outcome {
+            hits: vec![hit("/w/a\u{fffd}"), hit("/w/b")],
+            truncated: false,
+            files_searched: 2,
+            binary: 0,
+            skipped: 0,
+        };
+        let said = "1 path that is not UTF-8 left out; only a shell command can reach such files.";
+        assert_eq!(paths(&outcome, "/w", 9).to_text(), format!("b\n\n[{said}]"));
+        outcome.hits.truncate(1);
+        assert_eq!(paths(&outcome, "/w", 9).to_text(), format!("[{said}]"));
     }
 
     #[test]

@@ -26,6 +26,16 @@ pub fn more(count: usize, limit: u32, noun: &str) -> (bool, String) {
     (true, format!("{limit} {noun} limit reached. {way}"))
 }
 
+/// What to say of paths that are not UTF-8; `fate` says what became of them.
+pub fn not_text(paths: usize, fate: &str) -> Option<String> {
+    let paths = match paths {
+        0 => return None,
+        1 => "1 path that is",
+        many => &format!("{many} paths that are"),
+    };
+    Some(format!("{paths} not UTF-8 {fate}; only a shell command can reach such files."))
+}
+
 /// What of the files was passed over, as far as it is known: after an early stop it is not.
 pub fn passed_over(outcome: &Outcome) -> Vec<String> {
     let mut notices = Vec::new();

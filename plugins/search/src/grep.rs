@@ -2,12 +2,12 @@
 
 use pith_sdk::paths::{GuestPath, relative};
 use pith_sdk::scan::{self, Hit, Outcome, Query};
-use pith_sdk::text::{Cut, MAX_BYTES, MAX_LINE_CHARS, shell_word, size};
+use pith_sdk::text::{Cut, MAX_BYTES, MAX_LINE_CHARS, brief, shell_word, size};
 use pith_sdk::{Context, Error, ErrorKind, Input, Output, Schema, Tool};
 use serde::Deserialize;
 
-use crate::findings::{finish, more, passed_over, shown};
-use crate::{Scan, glob_hint, long_line, query, refused, relative_glob};
+use crate::findings::{finish, more, not_text, passed_over, shown};
+use crate::{Scan, git_hint, glob_hint, long_line, query, refused, relative_glob};
 
 const DEFAULT_MATCHES: u32 = 100;
 /// Where a pattern is not found in so many files at most, other ways to write it are tried.
@@ -115,6 +115,10 @@ fn matches(outcome: &Outcome, cwd: &str, limit: u32) -> Output {
         notices.push(notice);
         cut.limit_reached = is_limit.then_some(("matchLimitReached", u64::from(limit)));
     }
+    let mut not_utf8: Vec<&str> = outcome.hits.iter().map(|hit| hit.path.as_str()).collect();
+    not_utf8.retain(|path| path.contains(char::REPLACEMENT_CHARACTER));
+    not_utf8.dedup();
+    notices.extend(not_text(not_utf8.len(), "shown with \u{fffd}"));
     notices.extend(passed_over(outcome));
     if let Some(hit) = longest {
         notices.push(whole_line(hit, cwd));
@@ -168,12 +172,13 @@ fn nothing(
         }
         Some(glob) => {
             let hint = match glob_hint(glob) {
+                _ if !git_hint(path, glob).is_empty() => git_hint(path, glob).to_owned(),
                 none if none.is_empty() && !glob.contains(['*', '?', '[', '{', '.', '/']) => {
                     format!(" All in a folder of that name is `**/{glob}/**`.")
                 }
                 hint => hint,
             };
-            text.push_str(&format!(" No file was searched: the glob `{glob}` lets none through.{hint}"));
+            text.push_str(&format!(" No file was searched: the glob `{}` lets none through.{hint}", brief(glob)));
         }
         None if outcome.skipped == 0 => {
             text.push_str(&format!(
@@ -300,6 +305,14 @@ mod tests {
         let cut = Outcome { truncated: true, ..found };
         let text = matches(&cut, "/w", 1).to_text();
         assert_eq!(text, "a:1: x\n\n[1 matches limit reached. Use limit=2 for more, or refine the pattern.]");
+    }
+
+    #[test]
+    fn a_path_that_is_no_text_is_told() {
+        let hits = vec![hit("/w/\u{fffd}", 1, "x", false), hit("/w/\u{fffd}", 2, "x", false)];
+        let text = matches(&outcome(hits), "/w", 9).to_text();
+        let said = "[1 path that is not UTF-8 shown with \u{fffd}; only a shell command can reach such files.]";
+        assert_eq!(text, format!("\u{fffd}:1: x\n\u{fffd}:2: x\n\n{said}"));
     }
 
     #[test]

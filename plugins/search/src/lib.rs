@@ -57,6 +57,16 @@ fn relative_glob(glob: &str, path: &GuestPath) -> String {
     inside.map_or_else(|| glob.to_owned(), |inside| format!("{not}/{inside}"))
 }
 
+/// What to say where nothing was found and a glob names git's own files; it begins with a blank where it does.
+fn git_hint(path: &GuestPath, glob: &str) -> &'static str {
+    let names_git = |path: &str| path.split('/').any(|part| part == ".git");
+    if names_git(glob) && !names_git(path.absolute()) {
+        " What is in `.git` is searched only where path names it, as in path=`.git`."
+    } else {
+        ""
+    }
+}
+
 /// What may be wrong with a glob that let nothing through; it begins with a blank where there is something.
 fn glob_hint(glob: &str) -> String {
     let outside_of_braces = glob.split('{').enumerate().any(|(index, part)| {
