@@ -2,7 +2,8 @@
 
 use std::io;
 
-use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession, ResetSigmask};
 
 use crate::process::Command;
 use crate::sandbox::SandboxError;
@@ -17,8 +18,15 @@ pub(crate) struct Place {
 
 type Started = io::Result<Box<dyn ChildWrapper>>;
 
+/// Ctrl-Z stops whatever is in our process group. A child that it met on its way into its own would stay stopped, for nobody continues that
+/// one; and a start that waits for it would never let this process be stopped. So these signals wait until the child has its session, where
+/// they mean nothing.
 fn spawn(command: tokio::process::Command) -> Started {
-    CommandWrap::from(command).wrap(ProcessSession).spawn()
+    let stops = SigSet::from_iter([Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU]);
+    let before = stops.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let started = CommandWrap::from(command).wrap(ProcessSession).wrap(ResetSigmask).spawn();
+    before.thread_set_mask()?;
+    started
 }
 
 #[cfg(target_os = "linux")]
