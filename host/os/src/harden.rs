@@ -1,8 +1,12 @@
 //! What the process does to itself before it reads anything worth stealing.
 
 use std::io;
+use std::sync::OnceLock;
 
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// The limit of open files as the user had set it, where it was raised.
+static OPEN_FILES_BEFORE: OnceLock<Rlimit> = OnceLock::new();
 
 /// The first thing that the binary does: no core dumps (children inherit that), not dumpable (no other process of the user reads its
 /// memory or descriptors), inherited descriptors closed to children. The umask stays the user's.
@@ -19,4 +23,21 @@ pub fn harden_process() -> io::Result<()> {
 /// Sets close-on-exec on every descriptor above the standard three, whoever opened it. One system call on a current Linux.
 pub fn seal_descriptors() {
     close_fds::set_fds_cloexec_threadsafe(3, &[]);
+}
+
+/// Lets this process open as many files as the system lets it: plugins, programs and sessions share the limit, and the usual 1,024 is kept
+/// low for programs that use `select`. Children get the user's own limit back. Where it cannot be raised it stays.
+pub fn raise_open_files() {
+    let before = getrlimit(Resource::Nofile);
+    if before.current.is_some() && before.current != before.maximum {
+        let raised = Rlimit { current: before.maximum, maximum: before.maximum };
+        if setrlimit(Resource::Nofile, raised).is_ok() {
+            let _ = OPEN_FILES_BEFORE.set(before);
+        }
+    }
+}
+
+/// What a child's limit of open files is to be again.
+pub(crate) fn open_files_before() -> Option<Rlimit> {
+    OPEN_FILES_BEFORE.get().cloned()
 }

@@ -1,14 +1,20 @@
 //! The process's own hardening; alone in its file, for it cannot be undone.
 #![cfg(unix)]
 
-use pith_os::{Child, Chunk, Command, harden_process};
-use rustix::process::{DumpableBehavior, Resource, dumpable_behavior, getrlimit};
+use pith_os::{Child, Chunk, Command, harden_process, raise_open_files};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, dumpable_behavior, getrlimit};
 
 #[tokio::test]
 async fn no_dumps_and_children_inherit_that_and_no_descriptors() {
     let leak = rustix::io::dup(std::fs::File::open("/dev/null").unwrap()).unwrap();
     assert!(!rustix::io::fcntl_getfd(&leak).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
+    let before = getrlimit(Resource::Nofile);
+    let usual = Rlimit { current: before.maximum.map_or(Some(300), |most| Some(most.min(300))), ..before };
+    rustix::process::setrlimit(Resource::Nofile, usual.clone()).unwrap();
     harden_process().unwrap();
+    raise_open_files();
+    let raised = getrlimit(Resource::Nofile);
+    assert_eq!((raised.current, raised.maximum), (before.maximum, before.maximum));
     assert!(rustix::io::fcntl_getfd(&leak).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
     assert!(matches!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable));
     let core = getrlimit(Resource::Core);
@@ -16,7 +22,7 @@ async fn no_dumps_and_children_inherit_that_and_no_descriptors() {
 
     let command = Command {
         program: "/bin/sh".into(),
-        args: vec!["-c".into(), "ulimit -c; ulimit -Hc".into()],
+        args: vec!["-c".into(), "ulimit -c; ulimit -Hc; sleep 0.2; ulimit -n".into()],
         cwd: "/".into(),
         ..Command::default()
     };
@@ -25,5 +31,6 @@ async fn no_dumps_and_children_inherit_that_and_no_descriptors() {
     while let Chunk::Stdout(bytes) = child.next(None).await.unwrap() {
         said.extend(bytes);
     }
-    assert_eq!(said, b"0\n0\n");
+    let soft = usual.current.expect("it was set");
+    assert_eq!(String::from_utf8(said).unwrap(), format!("0\n0\n{soft}\n"));
 }
