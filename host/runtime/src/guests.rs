@@ -138,7 +138,7 @@ impl House<'_> {
         let runs_programs = planned.iter().any(sandbox::runs_programs);
         let names: Vec<String> = planned.iter().map(|plugin| plugin.name.clone()).collect();
         let written: Vec<Written> = planned.iter().map(|plugin| plugin.written.clone()).collect();
-        let sandbox = sandbox::of_session(self, &planned, &mut scratch, &mut notices);
+        let sandbox = sandbox::of_session(self, &planned, &[outputs.path(), &temp], &mut scratch, &mut notices);
         let host = PluginHost::load(HostConfig {
             cache_dir: self.places.compiled(),
             places: pith_plugin::Places {

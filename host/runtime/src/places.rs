@@ -19,7 +19,7 @@ pub struct Places {
     pub data: PathBuf,
     /// Compiled code. Reserved.
     pub cache: PathBuf,
-    /// Spooled output, the plugins' own folders, the log. Not reserved.
+    /// Spooled output, the plugins' own folders, the log. Not reserved: plugins are granted parts of it, and their programs reach those alone.
     pub state: PathBuf,
 }
 

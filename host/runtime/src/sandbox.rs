@@ -1,19 +1,21 @@
 //! The sandbox of a session's programs: its folders, and who is told what holds them.
 
-use crate::{guests::House, log::FileLog, notice::one_line, plugins::Planned, scratch::Scratch};
+use crate::{guests::House, log::FileLog, notice::one_line, places::real, plugins::Planned, scratch::Scratch};
 use pith_law::{Access, Capability, Folder};
 use pith_os::{OnDecided, Sandbox, SandboxBackend, SandboxGap, SandboxGround, SandboxInForce, SandboxLevel};
 use pith_protocol::Event;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is said at the start where programs are not held.
 const OFF: &str =
     "the sandbox is off: programs that tools run may do whatever you may, and read and change Pith's own files";
 
-/// For the plugins that may run programs; without any nothing is made and nothing said.
+/// For the plugins that may run programs; without any nothing is made and nothing said. `own` are folders of the session that plugins are granted
+/// parts of: its spool, which need not lie in the state folder, and their temporary ones.
 pub(crate) fn of_session(
     house: &House<'_>,
     planned: &[Planned],
+    own: &[&Path],
     scratch: &mut Scratch,
     notices: &mut Vec<String>,
 ) -> Sandbox {
@@ -26,8 +28,8 @@ pub(crate) fn of_session(
     let reserved = house.places.reserved();
     let environment = house.environment.for_children();
     let home = environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
-    let mut kept = vec![house.workspace.to_owned()];
-    let mut writable = kept.clone();
+    let mut kept = Vec::new();
+    let mut writable = vec![house.workspace.to_owned()];
     for grant in planned.iter().flat_map(|plugin| &plugin.grants) {
         if let Capability::Files(bound) = grant
             && let Folder::Path(path) = &bound.folder
@@ -38,11 +40,21 @@ pub(crate) fn of_session(
             }
         }
     }
-    kept.push(house.places.state.clone());
     kept.extend(home);
-    let temp = if planned.iter().any(runs_programs) { scratch.programs_temp(&std::env::temp_dir(), &reserved) } else { None };
-    let ground = SandboxGround { reserved, kept, writable, temp, environment };
+    // Outputs, the log and what plugins keep are the host's; a program has of them what its plugin was granted.
+    let mut held = vec![house.places.state.clone()];
+    held.extend(own.iter().filter(|path| path.is_dir()).map(|path| path.to_path_buf()));
+    let temp =
+        if planned.iter().any(runs_programs) { scratch.programs_temp(&std::env::temp_dir(), &reserved) } else { None };
+    // Where it lies outside of `/tmp`, nothing shall be put in its place by its other name; programs have it as their own.
+    held.extend(temp.as_ref().and_then(|temp| temp.parent()).filter(|parent| !is_in_temp(parent)).map(Path::to_path_buf));
+    let ground =
+        SandboxGround { reserved, held, work: Some(house.workspace.to_owned()), kept, writable, temp, environment };
     Sandbox::new(house.sandbox, ground, house.sandbox_mask, Some(teller(house)))
+}
+
+fn is_in_temp(folder: &Path) -> bool {
+    real(folder).starts_with(real(Path::new("/tmp")))
 }
 
 /// Whether a plugin may run programs.

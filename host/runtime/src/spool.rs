@@ -29,7 +29,7 @@ impl HeldSpool {
     pub fn open(path: &Path) -> io::Result<Self> {
         for _ in 0..HOLD_TRIES {
             let dir = SpoolDir::new(path)?;
-            let lock = match open_folder(path) {
+            let lock = match dir.open() {
                 Ok(lock) => lock,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),

@@ -2,7 +2,7 @@
 
 use crate::{
     convert::refusal,
-    folders,
+    folders::{self, GrantedFolder},
     imports::child::Held,
     instance::Instance,
     limits::{CHILDREN, PROCESS_KEEP_BYTES, SPAWN_KEEP_BYTES},
@@ -13,7 +13,7 @@ use pith_bindings::imports::pith::plugin::{
     types::{Error, ErrorKind},
 };
 use pith_law::{Capability, ProcessBound, normalise};
-use pith_os::{Background, ProcessError, Sandbox, SandboxError, Whole, find_program};
+use pith_os::{Background, ProcessError, Sandbox, SandboxError, SandboxFolder, SandboxLevel, Whole, find_program};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
@@ -172,12 +172,17 @@ impl ProcessAuthority {
         }
     }
 
-    /// What holds the next program; none where a person allowed a call's programs to go without.
-    fn sandbox(&self, is_persons: bool) -> Option<Sandbox> {
+    /// What holds the next program, which reaches of the host's folders what its plugin was granted; none where a person allowed a call's programs
+    /// to go without.
+    fn sandbox(&self, is_persons: bool, granted: &[GrantedFolder]) -> Option<Sandbox> {
         let is_allowed = is_persons && self.is_asked_about.load(Ordering::Relaxed);
         match self.sandbox.in_force() {
             Err(SandboxError::Unavailable { .. }) if is_allowed => None,
-            _ => Some(self.sandbox.clone()),
+            _ => {
+                let folder =
+                    |known: &GrantedFolder| SandboxFolder { path: known.path.clone(), writable: known.writable };
+                Some(self.sandbox.within(&granted.iter().map(folder).collect::<Vec<_>>()))
+            }
         }
     }
 
@@ -241,7 +246,9 @@ impl Instance {
         };
         let authority = &self.facts.process;
         let program = authority.program(&command.program)?;
-        let cwd = working_folder(&self.facts, scope.session.cwd(), command.cwd.as_deref())?;
+        let sandbox = authority.sandbox(self.is_tool_call() && scope.facts.interactive, &self.facts.folders.list);
+        let is_held = sandbox.as_ref().is_some_and(|sandbox| sandbox.level() != SandboxLevel::Off);
+        let cwd = working_folder(&self.facts, scope.session.cwd(), command.cwd.as_deref(), is_held)?;
         Ok(pith_os::Command {
             program,
             args: command.args.into_iter().map(OsString::from).collect(),
@@ -251,24 +258,27 @@ impl Instance {
             stdin_open: false,
             merge_stderr: command.merge_stderr,
             timeout: command.timeout_ms.map(|ms| Duration::from_millis(ms.into())),
-            sandbox: authority.sandbox(self.is_tool_call() && scope.facts.interactive),
+            sandbox,
         })
     }
 }
 
-/// The session's folder, or one within it or within a granted one, links resolved.
-fn working_folder(facts: &Facts, session: &Path, asked: Option<&str>) -> Result<PathBuf, Error> {
+/// The session's folder, or one within a granted one, links resolved; where nothing holds the program, also one within the session's. A program that
+/// is held and does not reach the session's folder starts in its temporary one instead: see `Sandbox::within`.
+fn working_folder(facts: &Facts, session: &Path, asked: Option<&str>, is_held: bool) -> Result<PathBuf, Error> {
     let Some(asked) = asked else { return Ok(session.to_owned()) };
     let plain =
         normalise(Path::new(asked)).ok_or_else(|| refusal(ErrorKind::Invalid, "cwd has to be an absolute path"))?;
     let real =
         std::fs::canonicalize(&plain).map_err(|error| refusal(ErrorKind::NotFound, format!("{asked}: {error}")))?;
     let home = std::fs::canonicalize(session).unwrap_or_else(|_| session.to_owned());
-    if real.starts_with(&home) || folders::holds(&facts.folders.list, &real) {
-        Ok(real)
-    } else {
-        Err(refusal(ErrorKind::Denied, format!("{asked} lies in no folder of this plugin")))
+    let is_sessions = real.starts_with(&home);
+    if (is_sessions && !is_held) || folders::holds(&facts.folders.list, &real) {
+        return Ok(real);
     }
+    let grant = if is_sessions { "files=workspace:r".to_owned() } else { format!("files={}:r", real.display()) };
+    let hint = format!("programs reach what their plugin was granted: --grant {}:{grant}", facts.name);
+    Err(refusal(ErrorKind::Denied, format!("{asked} lies in no folder of this plugin; {hint}")))
 }
 
 fn command_bytes(command: &Command) -> usize {
@@ -358,7 +368,7 @@ impl Host for Instance {
         };
         let shown = shown(&command);
         let prefix = command.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let child = match pith_os::Child::spawn(command) {
+        let child = match pith_os::Child::start(command).await {
             Ok(child) => child,
             Err(error) => return Ok(Err(refused(&error))),
         };

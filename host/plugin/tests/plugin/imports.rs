@@ -268,7 +268,10 @@ async fn what_was_not_granted_does_not_run() {
         (runs("./bash", "echo ran", "", None), "a program is a bare name: paths are not run"),
         (runs("no-such-program", "echo ran", "", None), "the program no-such-program was not found at start"),
         (runs("bash", "echo ran", "", Some(("LD_PRELOAD", "/x"))), "setting the variable LD_PRELOAD was not granted"),
-        (runs("bash", "echo ran", "/etc", None), "/etc lies in no folder of this plugin"),
+        (
+            runs("bash", "echo ran", "/etc", None),
+            "/etc lies in no folder of this plugin; programs reach what their plugin was granted: --grant mine:files=/etc:r",
+        ),
         (runs("bash", "echo ran", "work", None), "cwd has to be an absolute path"),
     ] {
         assert_eq!(ran(guest, grants).await, words);
