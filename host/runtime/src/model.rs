@@ -23,10 +23,10 @@ const LISTED_SHOWN: usize = 5;
 pub enum ModelError {
     /// Nobody named one, and nothing leads to one. Three lines.
     #[error(
-        "there is no model to ask{because}.\n\
+        "there is no model to ask{because}\n\
          Set ANTHROPIC_API_KEY or OPENAI_API_KEY; for a local server OPENAI_BASE_URL (with /v1) or ANTHROPIC_BASE_URL (without).\n\
          Name one with --model PROVIDER/ID, in PITH_MODEL, or as `model` in {settings}.",
-        because = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default(), settings = settings.display()
+        because = because(reason.as_deref()), settings = settings.display()
     )]
     NoModel {
         /// What was tried without success; one line.
@@ -203,6 +203,15 @@ impl Providers<'_> {
         let bytes = pith_os::read_regular(&path, SCENARIO_LIMIT_BYTES as u64)?;
         let text = String::from_utf8(bytes).map_err(|_| ModelError::ScenarioBytes(path))?;
         Ok(Scripted::parse(&text, file)?)
+    }
+}
+
+/// The end of a sentence: the reason, if there is one, and its full stop, where it has no end of its own.
+fn because(reason: Option<&str>) -> String {
+    match reason.map(str::trim_end) {
+        Some(reason) if reason.ends_with(['.', '?', '!']) => format!(": {reason}"),
+        Some(reason) => format!(": {reason}."),
+        None => ".".to_owned(),
     }
 }
 

@@ -14,7 +14,9 @@ use pith_core::{
 use pith_os::{Sandbox, SandboxError, SandboxInForce, SandboxLevel};
 use pith_plugin::PluginUse;
 use pith_protocol::{Command, Content};
+use serde_json::Value;
 use std::{
+    collections::HashSet,
     path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -103,6 +105,17 @@ impl Pith {
         Some(decided.in_force().cloned())
     }
 
+    /// The names of the tools whose plugins say that they only read (`readOnlyHint`): for views, never a reason to allow anything.
+    pub fn reading_tools(&self) -> HashSet<String> {
+        let says = |meta: &Value| meta.get("readOnlyHint").and_then(Value::as_bool) == Some(true);
+        let offered = self.agent.dispatcher.offered();
+        offered
+            .iter()
+            .filter(|tool| tool.spec.meta.as_ref().is_some_and(says))
+            .map(|tool| tool.spec.name.clone())
+            .collect()
+    }
+
     /// The model that is asked.
     pub fn model(&self) -> &ModelCard {
         self.agent.model.card()
@@ -115,7 +128,12 @@ impl Pith {
         }
         let run = self.begin().ok_or(RunError::Busy)?;
         let offered = self.agent.dispatcher.offered();
-        let sections = prompt::sections(self.preamble.as_deref(), &offered, &self.context, self.agent.session.cwd());
+        let surroundings = prompt::Surroundings {
+            workspace: self.agent.session.cwd(),
+            now_millis: self.agent.session.clock().now_millis(),
+            sandbox: self.sandbox_level(),
+        };
+        let sections = prompt::sections(self.preamble.as_deref(), &offered, &self.context, &surroundings);
         Ok(self.agent.run(content, sections, run.cancel.clone()).await?)
     }
 

@@ -1,9 +1,10 @@
-//! The host's part of the system prompt: sections by name, in order. No date, so that the provider's cache holds.
+//! The host's part of the system prompt: sections by name, in order. The last tells the date, to the day, so that the provider's cache holds
+//! for one.
 
 use crate::input::attribute;
 use pith_core::OfferedTool;
-use pith_os::{OpenError, Root};
-use pith_protocol::Exposure;
+use pith_os::{OpenError, Root, SandboxLevel};
+use pith_protocol::{Exposure, iso_from_millis};
 use std::{
     fs::File,
     io::{self, Read},
@@ -40,12 +41,23 @@ pub(crate) struct ProjectContext {
     pub notices: Vec<String>,
 }
 
+/// Where and when the work is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surroundings<'a> {
+    /// The working folder.
+    pub workspace: &'a Path,
+    /// Milliseconds since 1970.
+    pub now_millis: i64,
+    /// How programs are held, as it was asked for; none where no plugin may run any.
+    pub sandbox: Option<SandboxLevel>,
+}
+
 /// All sections. `offered` as the dispatcher offers them now.
 pub(crate) fn sections(
     preamble: Option<&str>,
     offered: &[Arc<OfferedTool>],
     context: &ProjectContext,
-    workspace: &Path,
+    surroundings: &Surroundings<'_>,
 ) -> Vec<(String, String)> {
     let mut sections = vec![("preamble".to_owned(), preamble.unwrap_or(PREAMBLE).to_owned())];
     if let Some(tools) = tools(offered) {
@@ -56,10 +68,25 @@ pub(crate) fn sections(
     }
     let cwd = format!(
         "The working folder is {}. Relative paths are relative to it.",
-        one_line(&workspace.to_string_lossy(), 4096)
+        one_line(&surroundings.workspace.to_string_lossy(), 4096)
     );
     sections.push(("cwd".to_owned(), cwd));
+    sections.push(("environment".to_owned(), environment(surroundings)));
     sections
+}
+
+/// The day, the platform, and what of the machine is not as a model would take for granted.
+fn environment(surroundings: &Surroundings<'_>) -> String {
+    let now = iso_from_millis(surroundings.now_millis);
+    let day = now.split('T').next().unwrap_or_default();
+    let mut text = format!("Today is {day} (UTC). Platform: {} {}.", std::env::consts::OS, std::env::consts::ARCH);
+    if surroundings.sandbox == Some(SandboxLevel::Guard) {
+        text.push_str(
+            "\nPrograms that tools run are held in a sandbox: sudo does not work, programs of others cannot be reached, and \
+             temporary files belong into $TMPDIR, because /tmp may be private to this session.",
+        );
+    }
+    text
 }
 
 /// A line for each tool, then each plugin's guidelines under its name, each once.
@@ -219,15 +246,29 @@ mod tests {
             tool("shell", "bash", "Runs a command\nin bash", &["Say\nwhy."]),
             tool("files", "write", "Writes a file", &["Be exact."]),
         ];
-        let sections = sections(None, &offered, &ProjectContext::default(), Path::new("/w"));
+        let surroundings = Surroundings { workspace: Path::new("/w"), now_millis: 1_796_058_256_101, sandbox: None };
+        let sections = sections(None, &offered, &ProjectContext::default(), &surroundings);
         let names: Vec<&str> = sections.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["preamble", "tools", "cwd"]);
+        assert_eq!(names, ["preamble", "tools", "cwd", "environment"]);
         assert_eq!(
             sections[1].1,
             "<tools>\n- read: Reads a file.\n- bash: Runs a command\n- write: Writes a file\n</tools>\n\
              Guidelines of plugin files:\n- Read before you edit.\n- Be exact.\nGuidelines of plugin shell:\n- Say why."
         );
         assert!(sections[2].1.contains("/w"));
+    }
+
+    #[test]
+    fn the_environment_is_the_same_all_day_and_tells_of_a_sandbox_where_there_is_one() {
+        let at = |now_millis: i64, sandbox: Option<SandboxLevel>| {
+            environment(&Surroundings { workspace: Path::new("/w"), now_millis, sandbox })
+        };
+        let (noon, day) = (1_796_040_000_000, 86_400_000);
+        assert_eq!(at(noon, None), at(noon + day / 4, Some(SandboxLevel::Off)));
+        assert_ne!(at(noon, None), at(noon + day, None));
+        assert!(at(noon, None).starts_with("Today is 2026-11-30 (UTC). Platform: linux "), "{}", at(noon, None));
+        let held = at(noon, Some(SandboxLevel::Guard));
+        assert!(held.contains("sudo") && held.contains("$TMPDIR") && held.lines().count() == 2, "{held}");
     }
 
     #[test]

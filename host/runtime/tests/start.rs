@@ -115,7 +115,7 @@ async fn without_plugins_a_prompt_becomes_text_and_a_file() {
     assert_eq!(kinds, ["model_change", "thinking_level_change", "message", "message", "message"]);
     let Some(Message::System(told)) = written[2].message() else { panic!("{:?}", written[2]) };
     let sections: Vec<&String> = told.sections.keys().collect();
-    assert_eq!(sections, ["preamble", "project_context", "cwd"]);
+    assert_eq!(sections, ["preamble", "project_context", "cwd", "environment"]);
     assert!(
         matches!(written[4].message(), Some(Message::Assistant(reply)) if reply.text() == "Hello there, who is it?")
     );
