@@ -5,6 +5,7 @@ use crate::{
     failure::{Failure, REFUSED},
     harmless::harmless_line,
     json::JsonFace,
+    meant,
     plain::{self, Beginning},
     play::{Face, play},
     print::PrintFace,
@@ -26,6 +27,14 @@ const PIPED_LIMIT_BYTES: u64 = 10 << 20;
 
 /// Follows the arguments to the end; gives the exit code.
 pub async fn follow(args: RunArgs) -> Result<u8, Failure> {
+    // With a flag, or after `--`, there are more arguments than words: then a message is meant.
+    if std::env::args_os().len() == args.messages.len() + 1
+        && let Some(meant) = meant::order(&args.messages)
+    {
+        let typed = args.messages.join(" ");
+        return Err(refused(format!("there is no command `pith {typed}`"))
+            .hinted(Some(format!("did you mean `pith {meant}`? (`pith -- {typed}` asks the model)"))));
+    }
     if converses(&args) {
         let mut options = options(&args)?;
         options.face = "interactive".to_owned();

@@ -20,12 +20,14 @@ const ARGUMENT_CHARS: usize = 80;
 pub struct PrintFace {
     out_is_terminal: bool,
     err_is_terminal: bool,
+    /// How often the request was made that failed in the end; 1 where it was not made again.
+    tried: u32,
 }
 
 impl PrintFace {
     /// On standard output and error.
     pub fn new() -> Self {
-        Self { out_is_terminal: io::stdout().is_terminal(), err_is_terminal: io::stderr().is_terminal() }
+        Self { out_is_terminal: io::stdout().is_terminal(), err_is_terminal: io::stderr().is_terminal(), tried: 1 }
     }
 
     /// A line of progress: only where somebody looks, and nothing that a script would have to filter out.
@@ -58,6 +60,7 @@ impl Face for PrintFace {
                 harmless_line(error_message, 200),
                 *delay_ms as f64 / 1000.0
             )),
+            Event::AutoRetryEnd { success: false, attempt, .. } => self.tried = attempt.saturating_add(1),
             Event::PluginFault { plugin, export, cause } => {
                 writeln!(
                     io::stderr().lock(),
@@ -93,7 +96,8 @@ impl Face for PrintFace {
         match end.stop_reason {
             StopReason::Error => {
                 let message = end.error_message.as_deref().unwrap_or("the model's reply failed");
-                writeln!(err, "error: {}", indented(message))?;
+                let tried = if self.tried > 1 { format!(" (tried {} times)", self.tried) } else { String::new() };
+                writeln!(err, "error: {}{tried}", indented(message))?;
                 if let Some(hint) = pith_runtime::failure_hint(end) {
                     writeln!(err, "hint: {hint}")?;
                 }

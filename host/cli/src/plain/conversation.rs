@@ -216,7 +216,7 @@ impl Conversation {
     }
 
     async fn header(&mut self, pith: Pith) -> Result<(), Leave> {
-        self.screen.attach(pith.events()).await?;
+        self.screen.attach(pith.events(), pith.reading_tools()).await?;
         let model = harmless_line(&pith.model().model.to_string(), NAME_CHARS);
         let folder = harmless_line(&pith.session().cwd().to_string_lossy(), NAME_CHARS);
         let session = match pith.session_file() {

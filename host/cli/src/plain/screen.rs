@@ -6,6 +6,7 @@ use futures::FutureExt;
 use pith_protocol::Event;
 use pith_runtime::{Inbox, RunEnd};
 use std::{
+    collections::HashSet,
     io::{self, Write},
     time::Instant,
 };
@@ -21,7 +22,7 @@ const SCREEN_QUEUE: usize = 64;
 enum Told {
     /// The host's own text, ready to be written.
     Say(String),
-    Attach(Inbox),
+    Attach(Inbox, HashSet<String>),
     /// A run begins.
     Run,
     /// A call of the user's begins.
@@ -66,9 +67,9 @@ impl Screen {
         let _ = self.told.try_send(Told::Say(text));
     }
 
-    /// Shows the events of this session from here on.
-    pub async fn attach(&self, inbox: Inbox) -> Result<(), ScreenGone> {
-        self.tell(Told::Attach(inbox)).await
+    /// Shows the events of this session from here on; of what the `readers` among its tools give, the size.
+    pub async fn attach(&self, inbox: Inbox, readers: HashSet<String>) -> Result<(), ScreenGone> {
+        self.tell(Told::Attach(inbox, readers)).await
     }
 
     /// A run begins, whose message the user typed.
@@ -173,7 +174,10 @@ impl Shown {
     fn hear(&mut self, told: Told) {
         match told {
             Told::Say(text) => self.transcript.say(&text),
-            Told::Attach(inbox) => self.inbox = Some(inbox),
+            Told::Attach(inbox, readers) => {
+                self.inbox = Some(inbox);
+                self.transcript.know_readers(readers);
+            }
             Told::Run => self.transcript.begin(),
             Told::Own => self.transcript.begin_own(),
             Told::Ended(end) => {

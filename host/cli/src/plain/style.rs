@@ -46,6 +46,11 @@ impl Style {
         self.with("31", text)
     }
 
+    /// What came new.
+    pub fn green(self, text: &str) -> String {
+        self.with("32", text)
+    }
+
     /// A call.
     pub fn cyan(self, text: &str) -> String {
         self.with("36", text)

@@ -1,5 +1,8 @@
 //! Events as lines. Nothing here reads or writes a terminal: text comes out, the host's own and, made harmless, that of others.
 
+mod outcome;
+
+use self::outcome::{count, size};
 use super::{live::Live, style::Style};
 use crate::{
     failure::indented,
@@ -8,7 +11,10 @@ use crate::{
 };
 use pith_protocol::{Content, Delta, Event, Message, StopReason, ToolResultView, VerdictKind};
 use pith_runtime::RunEnd;
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
 
 /// Characters of a message that a line quotes.
 const QUOTED_CHARS: usize = 500;
@@ -70,8 +76,10 @@ pub struct Transcript {
     /// Nothing of the block was shown yet: what it begins with in blank lines is not.
     blank: bool,
     open: Vec<Open>,
-    /// Some of them ran beside each other: their ends say whose they are.
-    crowded: bool,
+    /// The lines of calls since none was under way: where there are more than one, their ends say whose they are.
+    beside: Vec<String>,
+    /// Tools that say of themselves that they only read: of what they gave, its size is enough.
+    readers: HashSet<String>,
     /// The model is being asked.
     asking: Option<Clock>,
     /// The run's first message was shown by the one who typed it.
@@ -91,7 +99,8 @@ impl Transcript {
             at_start: true,
             blank: true,
             open: Vec::new(),
-            crowded: false,
+            beside: Vec::new(),
+            readers: HashSet::new(),
             asking: None,
             echoed: false,
             own: None,
@@ -102,6 +111,11 @@ impl Transcript {
     /// What is to be written.
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.out)
+    }
+
+    /// The session's tools that only read.
+    pub fn know_readers(&mut self, readers: HashSet<String>) {
+        self.readers = readers;
     }
 
     /// A run begins; its first message was typed a line above.
@@ -174,12 +188,15 @@ impl Transcript {
                     self.line(&self.style.cyan(&line));
                 }
                 let (id, tool) = (tool_call_id.clone(), harmless_line(tool_name, 64));
-                self.crowded |= !self.open.is_empty();
+                if self.open.is_empty() {
+                    self.beside.clear();
+                }
+                self.beside.push(line.clone());
                 self.open.push(Open { id, line, tool, clock: Clock::new(), denied: false });
             }
             Event::ToolExecutionUpdate { partial_result, .. } => self.own_output(partial_result),
-            Event::ToolExecutionEnd { tool_call_id, result, is_error, duration_ms, .. } => {
-                self.call_end(tool_call_id, result, *is_error, *duration_ms);
+            Event::ToolExecutionEnd { tool_call_id, tool_name, result, is_error, duration_ms } => {
+                self.call_end(tool_call_id, tool_name, result, *is_error, *duration_ms);
             }
             Event::GateVerdict { tool_call_id, plugin, verdict: VerdictKind::Deny, reason, .. } => {
                 if let Some(open) = self.open.iter_mut().find(|open| open.id == *tool_call_id) {
@@ -231,7 +248,7 @@ impl Transcript {
     pub fn settle(&mut self) {
         self.end_block();
         self.open.clear();
-        self.crowded = false;
+        self.beside.clear();
         self.asking = None;
         self.own = None;
     }
@@ -329,7 +346,7 @@ impl Transcript {
         }
     }
 
-    fn call_end(&mut self, id: &str, result: &ToolResultView, is_error: bool, duration_ms: Option<u64>) {
+    fn call_end(&mut self, id: &str, tool: &str, result: &ToolResultView, is_error: bool, duration_ms: Option<u64>) {
         let place = self.open.iter().position(|open| open.id == id);
         let call = place.map(|place| self.open.remove(place));
         let denied = call.as_ref().is_some_and(|call| call.denied);
@@ -346,44 +363,48 @@ impl Transcript {
             return;
         }
         let name = match &call {
-            Some(call) if self.crowded => format!("{}: ", call.line),
+            Some(call) if self.beside.len() > 1 => format!("{}: ", outcome::short_name(&call.line, &self.beside)),
             _ => "  ".to_owned(),
         };
-        self.crowded &= !self.open.is_empty();
-        let text: String = result.content.iter().filter_map(Content::as_text).collect();
-        let outcome = match (is_error, duration_ms) {
-            (true, Some(ms)) => format!("failed after {}: {}", lasted(ms), gist(&text)),
-            (true, None) if denied => "not run".to_owned(),
-            (true, None) => format!("not run: {}", gist(&text)),
-            (false, Some(ms)) => format!("done in {}, {}", lasted(ms), size(result, &text)),
-            (false, None) => format!("done, {}", size(result, &text)),
-        };
-        let line =
-            harmless_line(&format!("{name}{outcome}"), self.style.width().saturating_sub(1).max(QUOTED_CHARS / 2));
+        let (told, lines) = self.outcome(tool, result, is_error, duration_ms, denied);
+        let line = harmless_line(&format!("{name}{told}"), self.style.width().saturating_sub(1).max(QUOTED_CHARS));
         self.line(&if is_error { self.style.red(&line) } else { self.style.dim(&line) });
+        for line in lines {
+            self.line(&line);
+        }
     }
-}
 
-/// What a result is, in a word.
-fn size(result: &ToolResultView, text: &str) -> String {
-    let pictures = result.content.iter().filter(|block| matches!(block, Content::Image(_))).count();
-    match (text.lines().count(), pictures) {
-        (_, pictures) if pictures > 0 => count(pictures, "picture"),
-        (lines, _) => count(lines, "line"),
-    }
-}
-
-fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-/// The first line of an error, and its last where it has more.
-fn gist(text: &str) -> String {
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let first = lines.next().unwrap_or("(no words)");
-    match lines.next_back() {
-        Some(last) => format!("{} … {}", harmless_line(first, 120), harmless_line(last, 120)),
-        None => harmless_line(first, 300),
+    /// How a call ended, in a few words, and the lines beneath them.
+    fn outcome(
+        &self,
+        tool: &str,
+        result: &ToolResultView,
+        is_error: bool,
+        duration_ms: Option<u64>,
+        denied: bool,
+    ) -> (String, Vec<String>) {
+        let text: String = result.content.iter().filter_map(Content::as_text).collect();
+        let words = match (is_error, duration_ms) {
+            (true, None) if denied => return ("not run".to_owned(), Vec::new()),
+            (true, None) => "not run".to_owned(),
+            (true, Some(ms)) => format!("failed after {}", lasted(ms)),
+            (false, Some(ms)) => format!("done in {}", lasted(ms)),
+            (false, None) => "done".to_owned(),
+        };
+        if is_error {
+            return match outcome::only_line(&text) {
+                Some(line) => (format!("{words}: {line}"), Vec::new()),
+                None => (words, outcome::last_lines(self.style, &text)),
+            };
+        }
+        if let Some(patch) = outcome::change(result) {
+            let (sum, lines) = outcome::change_lines(self.style, patch);
+            return (format!("{words}, {sum}"), lines);
+        }
+        if self.readers.contains(tool) || outcome::pictures(result) > 0 || text.trim().is_empty() {
+            return (format!("{words}, {}", size(result, &text)), Vec::new());
+        }
+        (words, outcome::last_lines(self.style, &text))
     }
 }
 

@@ -42,7 +42,7 @@ fn words_stream_and_calls_are_lines() {
             end("a", "ok\nok", false, Some(1234)),
             words("Done.\n"),
         ],
-        "I will look.\n· bash cargo test\n  done in 1.2 s, 2 lines\nDone.\n",
+        "I will look.\n· bash cargo test\n  done in 1.2 s\n    ok\n    ok\nDone.\n",
     );
 }
 
@@ -55,7 +55,67 @@ fn calls_beside_each_other_are_told_apart() {
             end("b", "no such file", true, Some(3)),
             end("a", "x", false, Some(70_000)),
         ],
-        "· read a\n· read b\n· read b: failed after 3 ms: no such file\n· read a: done in 1 min 10 s, 1 line\n",
+        "· read a\n· read b\n· read b: failed after 3 ms: no such file\n· read a: done in 1 min 10 s\n    x\n",
+    );
+}
+
+#[test]
+fn what_ran_alone_after_others_is_not_named_again() {
+    let long = |what: &str| json!({"command": format!("cd /some/where/deep/down && cargo test -p {what} --release")});
+    check(
+        &[
+            start("a", "bash", long("one")),
+            start("b", "bash", long("two")),
+            end("b", "ok", false, Some(3)),
+            end("a", "ok", false, Some(4)),
+            start("c", "bash", long("three")),
+            end("c", "ok", false, Some(5)),
+        ],
+        "· bash cd /some/where/deep/down && cargo test -p one --release\n\
+         · bash cd /some/where/deep/down && cargo test -p two --release\n\
+         · bash …-p two --release: done in 3 ms\n    ok\n· bash …-p one --release: done in 4 ms\n    ok\n\
+         · bash cd /some/where/deep/down && cargo test -p three --release\n  done in 5 ms\n    ok\n",
+    );
+}
+
+#[test]
+fn of_a_failed_command_the_end_is_shown() {
+    let lines = (1..=40).map(|n| format!("   Compiling c{n}\n")).collect::<String>();
+    let text = format!(
+        "{lines}test result: \u{1b}[31mFAILED\u{1b}[0m. 1 failed\n\nerror: test failed\n\n\nCommand exited with code 101"
+    );
+    check(
+        &[start("a", "bash", json!({"command": "cargo test"})), end("a", &text, true, Some(1600))],
+        "· bash cargo test\n  failed after 1.6 s\n    ... 38 lines before\n       Compiling c39\n       Compiling c40\n\
+         \u{20}   test result: FAILED. 1 failed\n    error: test failed\n    Command exited with code 101\n",
+    );
+}
+
+#[test]
+fn of_what_only_reads_the_size_is_shown_and_of_a_change_the_change() {
+    let mut transcript = Transcript::new(PLAIN);
+    transcript.know_readers(["t".to_owned()].into());
+    transcript.show(&start("a", "t", json!({"path": "a"})));
+    transcript.show(&end("a", "one\ntwo", false, Some(2)));
+    transcript.show(&end("a", "one\ntwo", true, Some(2)));
+    transcript.show(&start("b", "edit", json!({"path": "a"})));
+    let patch = "--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n";
+    let result = ToolResultView {
+        content: vec![Content::text("Successfully replaced 1 block")],
+        details: Some(json!({ "patch": patch })),
+        ..ToolResultView::default()
+    };
+    transcript.show(&Event::ToolExecutionEnd {
+        tool_call_id: "b".to_owned(),
+        tool_name: "edit".to_owned(),
+        result,
+        is_error: false,
+        duration_ms: Some(1),
+    });
+    assert_eq!(
+        transcript.take(),
+        "· t a\n  done in 2 ms, 2 lines\n  failed after 2 ms\n    one\n    two\n\
+         · edit a\n  done in 1 ms, +1 -1\n    @@ -1,2 +1,2 @@\n     one\n    -two\n    +three\n"
     );
 }
 
