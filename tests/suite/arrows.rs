@@ -236,7 +236,8 @@ const OWN_FILES: &[&str] = &[
     "plugin/src/folders.rs",
     // The spool folders in the state folder, to lock them.
     "runtime/src/spool.rs",
-    "runtime/src/sweep.rs",
+    // The folder of temporary ones, to remove its own from.
+    "runtime/src/remove.rs",
     // The log.
     "runtime/src/log.rs",
     // What plugins used, in the state folder.

@@ -174,6 +174,20 @@ fn without_plugins_prompt_to_text_works() {
 }
 
 #[test]
+fn an_answer_that_cannot_be_written_is_a_failure_with_its_reason() {
+    let home = Home::new();
+    let model = home.scripted(json!([{ "text": "lost" }]));
+    for mode in ["text", "json"] {
+        let mut shell = home.bare("bash");
+        let pith = pith_tests::pith_binary();
+        shell.args(["-c", r#""$0" --mode "$2" --model "$1" -p go > /dev/full"#]).arg(pith).arg(&model).arg(mode);
+        let run = pith_tests::Running::start(shell, std::time::Duration::from_secs(25)).finish();
+        assert_eq!(run.code, Some(1), "{run}");
+        run.says("error: standard output cannot be written: No space left on device");
+    }
+}
+
+#[test]
 fn a_reader_that_is_gone_ends_the_run() {
     let home = Home::new();
     let model = home.scripted(json!([

@@ -1,6 +1,6 @@
 //! The JSON face: the session's header, then every event, a line each. Nothing is lost and nothing is changed.
 
-use crate::play::Face;
+use crate::{play::Face, print::tell_unwritten};
 use pith_protocol::Event;
 use pith_runtime::{ModelCard, RunEnd, Session};
 use serde::Serialize;
@@ -23,8 +23,7 @@ impl JsonFace {
         serde_json::to_writer(&mut self.line, what)?;
         self.line.push(b'\n');
         let mut out = io::stdout().lock();
-        out.write_all(&self.line)?;
-        out.flush()
+        out.write_all(&self.line).and_then(|()| out.flush()).inspect_err(tell_unwritten)
     }
 }
 

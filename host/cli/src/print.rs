@@ -68,7 +68,7 @@ impl Face for PrintFace {
                     harmless_line(cause, 300)
                 )?;
             }
-            Event::Notice { message } => writeln!(io::stderr().lock(), "note: {}", harmless_line(message, 500))?,
+            Event::Notice { message } => writeln!(io::stderr().lock(), "note: {}", harmless_line(message, 1000))?,
             _ => {}
         }
         Ok(())
@@ -79,20 +79,19 @@ impl Face for PrintFace {
             Message::Assistant(reply) => Some(reply),
             _ => None,
         });
+        let mut answered = Ok(());
         if let Some(reply) = last {
             let text = reply.text();
             if !text.is_empty() {
                 // A file or pipe gets the very bytes; a terminal gets what cannot drive it.
                 let text = if self.out_is_terminal { harmless(&text) } else { Cow::Borrowed(text.as_str()) };
-                let mut out = io::stdout().lock();
-                out.write_all(text.as_bytes())?;
-                if !text.ends_with('\n') {
-                    out.write_all(b"\n")?;
-                }
-                out.flush()?;
+                answered = write_line(&text);
             }
         }
         let mut err = io::stderr().lock();
+        if let Err(error) = &answered {
+            tell_unwritten(error);
+        }
         match end.stop_reason {
             StopReason::Error => {
                 let message = end.error_message.as_deref().unwrap_or("the model's reply failed");
@@ -109,7 +108,23 @@ impl Face for PrintFace {
             }
             StopReason::Stop | StopReason::ToolUse | StopReason::Pending => {}
         }
-        Ok(())
+        answered
+    }
+}
+
+fn write_line(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
+/// Says why the answer is not where it was wanted: on a full disk, say. A reader that has gone (`| head`) knows.
+pub fn tell_unwritten(error: &io::Error) {
+    if error.kind() != io::ErrorKind::BrokenPipe {
+        let _ = writeln!(io::stderr().lock(), "error: standard output cannot be written: {error}");
     }
 }
 

@@ -9,10 +9,16 @@ use std::{
     fs::File,
     io,
     os::{fd::AsFd, unix::ffi::OsStrExt, unix::fs::MetadataExt},
+    path::Path,
 };
 
 /// The most folders within each other that are gone into; deeper ones stay, and what they lie in. Each takes a descriptor.
 pub(crate) const REMOVE_DEPTH_MAX: usize = 128;
+
+/// Opens the folder in which temporary ones are made; the system may have a link there.
+pub(crate) fn open_holder(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
 
 /// Opens a folder that lies in another, without following a link or waiting for a FIFO. The name has no `/`.
 pub(crate) fn open_in(folder: impl AsFd, name: &CStr) -> io::Result<File> {
@@ -94,7 +100,6 @@ mod tests {
     use std::{
         fs::Permissions,
         os::unix::fs::{PermissionsExt, symlink},
-        path::Path,
     };
 
     fn open(path: &Path) -> File {

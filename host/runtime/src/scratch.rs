@@ -4,7 +4,7 @@
 use crate::{
     places::{Places, create_private, real},
     plugins::Planned,
-    remove::remove_in,
+    remove::{open_holder, remove_in},
     spool::{HeldSpool, LazySpool, NoSpool},
 };
 use pith_core::Spool;
@@ -70,7 +70,7 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         // By descriptors: programs may have written there. What cannot be removed is the sweep's.
         if let (Some(parent), Some(name)) = (self.path.parent(), self.path.file_name())
-            && let (Ok(parent), Ok(name)) = (File::open(parent), CString::new(name.as_bytes()))
+            && let (Ok(parent), Ok(name)) = (open_holder(parent), CString::new(name.as_bytes()))
         {
             let _ = remove_in(&parent, &name, Some(OsStr::new(MARK)));
         }

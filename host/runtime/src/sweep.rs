@@ -5,7 +5,7 @@
 
 use crate::{
     places::Places,
-    remove::{is_in, names, open_in, remove_in, rename_in},
+    remove::{is_in, names, open_holder, open_in, remove_in, rename_in},
     scratch::{MARK, is_scratch_name, usable},
     spool::open_folder,
 };
@@ -74,8 +74,7 @@ fn remove_old(spools: &Path, now: SystemTime, stop: &AtomicBool) -> io::Result<u
 
 /// Removes scratch folders that were left; how many that were.
 fn remove_left(temp: &Path, now: SystemTime, stop: &AtomicBool) -> io::Result<usize> {
-    // The temporary folder may be a link that the system has there.
-    let temp = File::open(temp)?;
+    let temp = open_holder(temp)?;
     each(&temp, stop, |name| remove_scratch(&temp, name, now))
 }
 
