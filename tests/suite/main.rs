@@ -9,6 +9,7 @@ mod faces;
 mod hostile;
 mod library;
 mod own_tool;
+mod pastes;
 mod pi_events;
 mod plain;
 mod plugins;

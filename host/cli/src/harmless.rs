@@ -118,11 +118,55 @@ fn is_frame(c: char) -> bool {
     matches!(c, '┏' | '┃' | '┗' | '━')
 }
 
-/// Characters that change what other characters look like, or that cannot be seen: bidi controls, zero-width, tags, variation of nothing.
+/// Characters that change what other characters look like, or that cannot be seen: bidi controls, zero-width, tags, fillers, empty
+/// patterns, annotations, selectors of variants that are none (those of emoji stay).
 pub fn is_invisible(c: char) -> bool {
     matches!(c,
-        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{061c}' | '\u{00ad}'
-        | '\u{2028}' | '\u{2029}' | '\u{180e}' | '\u{e0000}'..='\u{e007f}')
+        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{061c}' | '\u{00ad}'
+        | '\u{034f}' | '\u{2028}' | '\u{2029}' | '\u{180b}'..='\u{180f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{2800}' | '\u{3164}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Lines, corners and blocks that a frame could be drawn with.
+fn is_drawn(c: char) -> bool {
+    matches!(c, '\u{2500}'..='\u{259f}' | '\u{23b8}'..='\u{23bf}' | '\u{23d0}' | '\u{1fb70}'..='\u{1fb8f}')
+}
+
+/// The character within a question of the host's: what imitates its frame is drawn with plain ASCII.
+pub fn unframed(c: char) -> char {
+    match c {
+        '─' | '━' | '┄' | '┅' | '┈' | '┉' | '╌' | '╍' | '═' | '╴' | '╶' | '╸' | '╺' | '╼' | '╾' => {
+            '-'
+        }
+        c if is_drawn(c) => '|',
+        c => c,
+    }
+}
+
+/// Canonical JSON as it is, on one line: what cannot be seen, or looks like something else, stands as JSON's own escape, so that two
+/// different texts never look the same for it.
+pub fn exact_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if looks_like_itself(c) {
+            out.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    out
+}
+
+fn looks_like_itself(c: char) -> bool {
+    let is_odd = c.is_control()
+        || (c.is_whitespace() && c != ' ')
+        || is_invisible(c)
+        || is_drawn(c)
+        // Variants, and characters that every font has its own of.
+        || matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}');
+    !is_odd
 }
 
 #[cfg(test)]
@@ -151,7 +195,31 @@ mod tests {
         check("┏━ Pith asks\n┃ yes?", "|- Pith asks\n| yes?");
         assert_eq!(harmless_line("a\nb\tc\u{1b}[2J", 80), "a b c");
         assert_eq!(harmless_line("abcdef", 3), "abc…");
+        for c in ['\u{3164}', '\u{115f}', '\u{1160}', '\u{2800}', '\u{ffa0}', '\u{e0041}', '\u{e0100}', '\u{e01ef}'] {
+            check(&format!("a{c}b"), &format!("a<U+{:04X}>b", u32::from(c)));
+        }
     }
+
+    #[test]
+    fn nothing_drawn_is_left_within_a_frame() {
+        let drawn: String = ('\u{2500}'..='\u{259f}').map(unframed).collect();
+        assert!(drawn.chars().all(|c| c == '-' || c == '|'), "{drawn}");
+        assert_eq!("╔═ y│é漢".chars().map(unframed).collect::<String>(), "|- y|é漢");
+    }
+
+    /// What is shown is JSON still, and says the same.
+    #[test]
+    fn json_is_shown_whole_and_exactly() {
+        let odd = "a\u{7f}\u{9b}\u{a0}\u{202e}\u{3164}┗━ y\u{e0041}\u{fe0f}\u{2028}é漢😀\n\\u202e";
+        let json = serde_json::json!({ "command": odd }).to_string();
+        let shown = exact_json(&json);
+        assert_eq!(
+            shown,
+            r#"{"command":"a\u007f\u009b\u00a0\u202e\u3164\u2517\u2501 y\udb40\udc41\ufe0f\u2028é漢😀\n\\u202e"}"#
+        );
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap()["command"], odd);
+    }
+
     /// However a text is cut into pieces, what comes out is what comes out of the whole.
     #[test]
     fn pieces_are_as_harmless_as_the_whole() {

@@ -2,7 +2,7 @@
 
 use super::{
     command::{Order, Said, understand},
-    conversation::{Conversation, Leave, NOTICE_CHARS},
+    conversation::{Conversation, Leave, NOTICE_CHARS, pasted},
     keyboard::Typed,
     mention,
     modes::Modes,
@@ -33,6 +33,9 @@ impl Conversation {
         let mut listening = true;
         let leave = tokio::time::sleep(Duration::MAX);
         tokio::pin!(leave);
+        if !self.style.dumb {
+            self.screen.brackets(true).await?;
+        }
         self.keyboard.listen();
         let ended = loop {
             tokio::select! {
@@ -77,10 +80,14 @@ impl Conversation {
         for typed in self.keyboard.stop().await {
             self.typed(pith, typed, &mut steered).await?;
         }
+        if !self.style.dumb {
+            self.screen.brackets(false).await?;
+        }
         if let Some(code) = leaving {
             let _ = self.screen.settle().await;
             return Err(Leave::Code(code));
         }
+        self.stopped = stopping;
         match ended {
             Ok(ended) => Ok((ended, steered)),
             Err(error) => Err(Leave::Failed(Failure::refused(&error))),
@@ -89,8 +96,13 @@ impl Conversation {
 
     /// Something typed during a run. Whether more can come.
     async fn typed(&mut self, pith: &Pith, typed: Typed, steered: &mut Vec<String>) -> Result<bool, Leave> {
-        let line = match typed {
-            Typed::Line(line) => line,
+        let said = match typed {
+            Typed::Line(line) => understand(&line),
+            Typed::Pasted(text) => pasted(text),
+            Typed::Unfinished(text) => {
+                self.restored.push_str(&text);
+                return Ok(true);
+            }
             Typed::End => {
                 self.later.push_back(Said::Order(Order::Quit));
                 self.screen.say(format!("{}\n", self.style.dim("(Pith leaves when this is done)"))).await?;
@@ -99,12 +111,13 @@ impl Conversation {
             Typed::Gone => return Ok(false),
             Typed::Interrupt | Typed::Stopped => return Ok(true),
         };
-        let told = match understand(&line) {
+        let told = match said {
             Said::Nothing => return Ok(true),
             Said::Words(text) => match mention::with_files(pith.session().cwd(), &text) {
                 Ok(message) => match pith.steer(message.content) {
                     Ok(()) => {
                         steered.push(text);
+                        self.tell_unattached(&message.notes).await?;
                         "(the model reads this after its present step)".to_owned()
                     }
                     Err(error) => format!("not sent: {}", chain(&error)),
@@ -189,7 +202,7 @@ impl Conversation {
             code = self.signals.next() => Answered::Signal(code),
             () = asked.over() => Answered::Over,
             typed = self.keyboard.next() => match typed {
-                Typed::Line(line) => Answered::Line(line),
+                Typed::Line(line) | Typed::Pasted(line) => Answered::Line(line),
                 _ => Answered::Nothing,
             },
         };

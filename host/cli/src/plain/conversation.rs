@@ -14,18 +14,24 @@ use super::{
 use crate::{
     failure::{DONE, Failure, HUNG_UP, INTERRUPTED, chain, indented},
     harmless::harmless_line,
-    play::{LEAVE_AFTER, Signals},
+    play::{LEAVE_AFTER, SAME_WORD, Signals},
 };
 use pith_protocol::{Content, Message, StopReason};
 use pith_runtime::{Options, Pith, RunError, SessionChoice, StartError, UserCall, UserCallEnd};
 use serde_json::{Map, Value};
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 /// The tool that `!` calls, and its argument that a command line is.
 const SHELL_TOOL: (&str, &str) = ("bash", "command");
 /// How long the first prompt waits for the start, so that the header stands above it: a start from the cache takes less.
 const HEADER_WITHIN: Duration = Duration::from_millis(250);
+/// How soon after a run was stopped by Ctrl-C another one is meant to leave.
+const AGAIN: Duration = Duration::from_secs(1);
 /// Messages of a continued session that are shown.
 const EARLIER_MESSAGES: usize = 4;
 /// Characters of a name or path in the header.
@@ -51,7 +57,8 @@ pub async fn converse(beginning: Beginning) -> Result<u8, Failure> {
     let above = editor.as_mut().and_then(LineEditor::above);
     let keyboard = Keyboard::start(editor).map_err(|error| Failure::refused(&error))?;
     let screen = Arc::new(Screen::start(style, above));
-    let (person, asked) = AtTerminal::new();
+    let history = beginning.options.places.history_file();
+    let (person, asked) = AtTerminal::new(history.parent().unwrap_or(&history).to_owned());
     let mut options = beginning.options;
     options.person = Some(Arc::new(person));
     let conversation = Conversation {
@@ -66,6 +73,7 @@ pub async fn converse(beginning: Beginning) -> Result<u8, Failure> {
         later: VecDeque::new(),
         restored: String::new(),
         pressed: false,
+        stopped: None,
         told_thinking: false,
     };
     let left = tokio::select! {
@@ -119,9 +127,11 @@ pub(super) struct Conversation {
     /// Lines that were typed during a run and are no steering.
     pub(super) later: VecDeque<Said>,
     /// What the next line begins with: words that a run did not come to read.
-    restored: String,
+    pub(super) restored: String,
     /// Ctrl-C was pressed at the prompt, and nothing since.
     pressed: bool,
+    /// When Ctrl-C stopped the run before this prompt.
+    pub(super) stopped: Option<Instant>,
     told_thinking: bool,
 }
 
@@ -134,6 +144,9 @@ impl Conversation {
         // The session ends here, not with the process: its folders go, its file is whole.
         if let Some(pith) = self.pith.take() {
             pith.abort();
+        }
+        if !self.style.dumb {
+            let _ = tokio::time::timeout(LEAVE_AFTER, self.screen.brackets(false)).await;
         }
         // A terminal that takes nothing does not keep the last words waiting for ever.
         let _ = tokio::time::timeout(LEAVE_AFTER, self.screen.settle()).await;
@@ -149,7 +162,7 @@ impl Conversation {
         loop {
             let said = match self.later.pop_front() {
                 Some(said) => said,
-                None => understand(&self.read().await?),
+                None => self.read().await?,
             };
             match said {
                 Said::Nothing => {}
@@ -264,8 +277,8 @@ impl Conversation {
 
     // ---- The prompt
 
-    /// A line. The start may end while it is typed.
-    async fn read(&mut self) -> Result<String, Leave> {
+    /// A line, or what was pasted. The start may end while it is typed.
+    async fn read(&mut self) -> Result<Said, Leave> {
         self.screen.settle().await?;
         let mut before = String::new();
         self.edit(PROMPT).await?;
@@ -301,9 +314,15 @@ impl Conversation {
                                 before.push('\n');
                                 self.edit("… ").await?;
                             }
-                            _ => return Ok(before + &line),
+                            _ => return Ok(understand(&(before + &line))),
                         }
                     }
+                    Typed::Pasted(text) => {
+                        self.pressed = false;
+                        self.screen.returned().await?;
+                        return Ok(pasted(before + &text));
+                    }
+                    Typed::Unfinished(text) => self.restored.push_str(&text),
                     Typed::Interrupt => {
                         self.press().await?;
                         self.edit(PROMPT).await?;
@@ -328,6 +347,10 @@ impl Conversation {
 
     async fn edit(&mut self, prompt: &str) -> Result<(), Leave> {
         let initial = std::mem::take(&mut self.restored);
+        if !initial.is_empty() {
+            // Ctrl-C gives these words up first.
+            self.stopped = None;
+        }
         if self.keyboard.has_editor() {
             self.screen.settle().await?;
             self.screen.edited(true).await?;
@@ -342,10 +365,14 @@ impl Conversation {
         Ok(())
     }
 
-    /// Ctrl-C at the prompt: the line is given up; pressed again, the user leaves.
+    /// Ctrl-C at the prompt: the line is given up; pressed again, or soon after it stopped a run, the user leaves.
     async fn press(&mut self) -> Result<(), Leave> {
         self.screen.edited(false).await?;
-        if self.pressed {
+        let since = self.stopped.map_or(Duration::MAX, |at| at.elapsed());
+        if since < SAME_WORD {
+            return Ok(());
+        }
+        if self.pressed || since < AGAIN {
             return Err(Leave::Code(DONE));
         }
         self.pressed = true;
@@ -362,7 +389,10 @@ impl Conversation {
     async fn words(&mut self, text: &str) -> Result<(), Leave> {
         let pith = self.ready().await?;
         match mention::with_files(pith.session().cwd(), text) {
-            Ok(message) => self.prompt(message.content, message.files).await,
+            Ok(message) => {
+                self.tell_unattached(&message.notes).await?;
+                self.prompt(message.content, message.files).await
+            }
             Err(why) => {
                 text.clone_into(&mut self.restored);
                 self.wrong(&why).await
@@ -402,7 +432,9 @@ impl Conversation {
         }
         let text = unread.join("\n");
         if stopped {
-            self.restored = text;
+            // What was being pasted when it stopped comes after what was said.
+            let begun = std::mem::take(&mut self.restored);
+            self.restored = if begun.is_empty() { text } else { format!("{text}\n{begun}") };
         } else {
             self.later.push_front(Said::Words(text));
         }
@@ -456,6 +488,14 @@ impl Conversation {
         Ok(self.screen.say(format!("{}\n", self.style.dim(&line))).await?)
     }
 
+    /// Says which words look like files and are none.
+    pub(super) async fn tell_unattached(&mut self, notes: &[String]) -> Result<(), Leave> {
+        for note in notes {
+            self.screen.say(format!("note: {}\n", harmless_line(note, NOTICE_CHARS))).await?;
+        }
+        Ok(())
+    }
+
     /// Says what the model will not get.
     async fn tell_lost(&mut self, pith: &Pith, content: &[Content]) -> Result<(), Leave> {
         let level = self.options.thinking.as_deref().filter(|_| !std::mem::replace(&mut self.told_thinking, true));
@@ -464,6 +504,11 @@ impl Conversation {
         }
         Ok(())
     }
+}
+
+/// What was pasted is never a command.
+pub(super) fn pasted(text: String) -> Said {
+    if text.trim().is_empty() { Said::Nothing } else { Said::Words(text) }
 }
 
 /// What holds the programs of the session.

@@ -143,6 +143,19 @@ impl Dialog {
         }
     }
 
+    /// The same of several lines that were pasted: a text takes them one after the other, anything else as one answer.
+    pub fn take_lines(&mut self, lines: Option<&str>, style: Style) -> Next {
+        let (Wanted::Text { .. }, Some(lines)) = (&self.question.wanted, lines) else { return self.take(lines, style) };
+        let mut next = Next::Continues;
+        for line in lines.split('\n') {
+            next = self.take(Some(line), style);
+            if next != Next::Continues {
+                break;
+            }
+        }
+        next
+    }
+
     fn head(&self, style: Style) -> String {
         let name = harmless_line(&self.question.plugin, NAME_CHARS);
         format!("{}\n", style.bold(&format!("┏━ Plugin {name} asks:")))
@@ -248,6 +261,10 @@ mod tests {
         assert_eq!(edited.choice(PLAIN), "… ");
         assert_eq!(edited.take(Some(""), PLAIN), Next::Continues);
         assert_eq!(edited.take(Some("."), PLAIN), Next::Done(Some(Answer::Text("new\n".to_owned()))));
+        let (mut pasted, whole) = (asks(text()), Answer::Text("a\n\nb".to_owned()));
+        assert_eq!(pasted.take_lines(Some("a\n\nb"), PLAIN), Next::Continues);
+        assert_eq!(pasted.take_lines(Some(".\nmore"), PLAIN), Next::Done(Some(whole)));
+        assert_eq!(asks(confirm()).take_lines(Some("y\ny"), PLAIN), Next::Done(Some(Answer::Yes(false))));
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! What is typed: by one thread, which is the only one that reads the terminal. At the prompt it edits a line; while something runs, or a
 //! question is open, it takes whole lines as the terminal hands them over, and stops at a word.
 
-use super::{editor::LineEditor, modes::Modes};
+use super::{
+    editor::LineEditor,
+    modes::Modes,
+    pasted::Gathered,
+};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::Timespec,
@@ -13,18 +17,22 @@ use std::{
     sync::mpsc,
 };
 
-/// The longest line that is taken without the editor, in bytes; more than that begins another.
-const LINE_BYTES: usize = 1 << 20;
 /// Messages to the conversation that wait.
 const TYPED_QUEUE: usize = 64;
+/// How soon after a line another one belongs to the same message: they were pasted, for nobody types that fast.
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 30_000_000 };
 /// How often a job in the background looks whether the terminal is its own again.
 const BACKGROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 /// What came from the keyboard.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Typed {
-    /// A message; several lines where they were pasted or continued.
+    /// A message or a command; of the editor, several lines where they were pasted or continued.
     Line(String),
+    /// A message that is no command, whatever it looks like: it was pasted.
+    Pasted(String),
+    /// The beginning of one that `stop` cut short.
+    Unfinished(String),
     /// Ctrl-C at the prompt.
     Interrupt,
     /// Ctrl-D.
@@ -89,7 +97,7 @@ impl Keyboard {
         self.typed.recv().await.unwrap_or(Typed::Gone)
     }
 
-    /// Ends `listen` and `one_line`; gives what came before that and was not taken. Nothing ends `edit` but the user.
+    /// Ends `listen` and `one_line`; gives what came before that and was not taken, a paste as far as it came among it. Nothing ends `edit` but the user.
     pub async fn stop(&mut self) -> Vec<Typed> {
         let mut before = Vec::new();
         // The byte first, so that it is there when the order is read.
@@ -157,53 +165,63 @@ impl Thread {
 
     /// Takes lines until it is woken, which it says, or the input ends.
     fn lines(&mut self, one: bool) -> bool {
-        let mut line = Vec::new();
+        let mut gathered = Gathered::default();
+        let mut ended = false;
         loop {
-            match self.wait() {
+            match self.wait(gathered.is_whole()) {
                 Ok(Ready::Woken) => {
                     let _ = self.woken.read_exact(&mut [0]);
+                    if !gathered.is_empty() {
+                        self.say(gathered.take());
+                    }
                     return true;
                 }
-                Ok(Ready::Background) => continue,
-                Ok(Ready::Input) => {}
+                Ok(Ready::Input) if !gathered.is_full() => match read_some() {
+                    // Ctrl-D in the middle of a line hands over what there is of it; a terminal that is gone ends again and again.
+                    Ok(None)
+                        if !gathered.is_empty() && !gathered.is_whole() && !std::mem::replace(&mut ended, true) => {}
+                    Ok(None) => {
+                        if !gathered.is_empty() {
+                            self.say(gathered.take());
+                        }
+                        self.say(Typed::End);
+                        return false;
+                    }
+                    Ok(Some(bytes)) => {
+                        ended = false;
+                        gathered.push(&bytes);
+                    }
+                    Err(Errno::INTR | Errno::AGAIN) => {}
+                    Err(_) => {
+                        self.say(Typed::Gone);
+                        return false;
+                    }
+                },
+                Ok(Ready::Input | Ready::Nothing) if gathered.is_whole() => {
+                    if !self.say(gathered.take()) || one {
+                        return false;
+                    }
+                }
+                Ok(Ready::Input | Ready::Nothing) => {}
                 Err(_) => {
                     self.say(Typed::Gone);
-                    return false;
-                }
-            }
-            let mut buffer = [0; 4096];
-            match read(stdin(), &mut buffer) {
-                Ok(0) if line.is_empty() => {
-                    self.say(Typed::End);
-                    return false;
-                }
-                // Ctrl-D in the middle of a line hands over what there is of it.
-                Ok(0) => continue,
-                Ok(count) => line.extend_from_slice(buffer.get(..count).unwrap_or_default()),
-                Err(Errno::INTR | Errno::AGAIN) => continue,
-                Err(_) => {
-                    self.say(Typed::Gone);
-                    return false;
-                }
-            }
-            if line.ends_with(b"\n") || line.len() >= LINE_BYTES {
-                let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
-                line.clear();
-                if !self.say(Typed::Line(text)) || one {
                     return false;
                 }
             }
         }
     }
 
-    fn wait(&self) -> io::Result<Ready> {
+    /// Waits for input; only for a moment where it would belong to what is there.
+    fn wait(&self, briefly: bool) -> io::Result<Ready> {
         let background = !Modes::in_foreground();
         let input = stdin();
         let (mut both, mut wake) = (
             [PollFd::new(&self.woken, PollFlags::IN), PollFd::new(&input, PollFlags::IN)],
             [PollFd::new(&self.woken, PollFlags::IN)],
         );
-        let polled = if background { poll(&mut wake, Some(&BACKGROUND)) } else { poll(&mut both, None) };
+        let at_once = briefly.then_some(&AT_ONCE);
+        let polled =
+            if background { poll(&mut wake, Some(at_once.unwrap_or(&BACKGROUND))) } else { poll(&mut both, at_once) };
         match polled {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -214,7 +232,7 @@ impl Thread {
         } else if came(&both[1]) && Modes::in_foreground() {
             Ready::Input
         } else {
-            Ready::Background
+            Ready::Nothing
         })
     }
 }
@@ -223,5 +241,13 @@ enum Ready {
     Woken,
     Input,
     /// Nothing to read, or not now.
-    Background,
+    Nothing,
+}
+
+/// What one read gives; none at the input's end.
+fn read_some() -> Result<Option<Vec<u8>>, Errno> {
+    let mut buffer = vec![0; 4096];
+    let count = read(stdin(), &mut buffer)?;
+    buffer.truncate(count);
+    Ok((count > 0).then_some(buffer))
 }

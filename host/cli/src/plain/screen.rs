@@ -18,6 +18,9 @@ use tokio::{
 /// Words that wait to be shown.
 const SCREEN_QUEUE: usize = 64;
 
+const BRACKETS_ON: &str = "\u{1b}[?2004h";
+const BRACKETS_OFF: &str = "\u{1b}[?2004l";
+
 /// What the conversation tells the screen.
 enum Told {
     /// The host's own text, ready to be written.
@@ -30,6 +33,8 @@ enum Told {
     Ended(Box<RunEnd>),
     /// The user's next line is edited: what comes is shown above it.
     Edited(bool),
+    /// Whether the terminal shall say what is pasted.
+    Brackets(bool),
     /// Events wait while a question is open.
     Hold(bool),
     /// The user pressed Enter.
@@ -53,7 +58,7 @@ impl Screen {
     /// Starts the task, on a thread that may block. `above` shows text above a line that is edited.
     pub fn start(style: Style, above: Option<Above>) -> Self {
         let (told, heard) = mpsc::channel(SCREEN_QUEUE);
-        let shown = Shown { transcript: Transcript::new(style), inbox: None, held: false, edited: false, above, heard };
+        let shown = Shown { transcript: Transcript::new(style), inbox: None, held: false, edited: false, mode: "", above, heard };
         Self { told, _task: tokio::task::spawn_blocking(move || shown.serve()) }
     }
 
@@ -92,6 +97,11 @@ impl Screen {
         self.tell(Told::Edited(edited)).await
     }
 
+    /// Whether the terminal shall put brackets round what is pasted into whole lines. The editor sees to its own.
+    pub async fn brackets(&self, wanted: bool) -> Result<(), ScreenGone> {
+        self.tell(Told::Brackets(wanted)).await
+    }
+
     /// Whether a question is open.
     pub async fn hold(&self, held: bool) -> Result<(), ScreenGone> {
         self.tell(Told::Hold(held)).await
@@ -120,6 +130,8 @@ struct Shown {
     inbox: Option<Inbox>,
     held: bool,
     edited: bool,
+    /// What the terminal is told after the text that waits.
+    mode: &'static str,
     above: Option<Above>,
     heard: mpsc::Receiver<Told>,
 }
@@ -185,6 +197,7 @@ impl Shown {
                 self.transcript.end(&end);
             }
             Told::Edited(edited) => self.edited = edited,
+            Told::Brackets(wanted) => self.mode = if wanted { BRACKETS_ON } else { BRACKETS_OFF },
             Told::Hold(held) => self.held = held,
             Told::Returned => self.transcript.returned(),
             Told::Settle(done) => {
@@ -207,7 +220,8 @@ impl Shown {
     }
 
     fn write(&mut self) -> io::Result<()> {
-        let text = self.transcript.take();
+        let mut text = self.transcript.take();
+        text.push_str(std::mem::take(&mut self.mode));
         if text.is_empty() {
             return Ok(());
         }
