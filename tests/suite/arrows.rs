@@ -216,6 +216,8 @@ const OPENING: &[&str] = &[
 /// The one opener, and what in `os` looks at no foreign path.
 const SYSTEM_FILES: &[&str] = &[
     "os/src/open.rs",
+    // The host's own folder, without links, and what it makes beneath that.
+    "os/src/spool.rs",
     // Asks what a name is that it has from a folder which it holds.
     "os/src/scan/walk.rs",
     // The mounts of this machine, the places that a sandbox is made of.

@@ -4,7 +4,9 @@
 //! Bubblewrap is tested where it works. `PITH_REQUIRE_SANDBOX=1`, as in CI, makes a machine without it or without Landlock a failure.
 
 use crate::children::Held;
-use pith_tests::{Home, Run, Running, pith_binary};
+use pith_protocol::{Content, Message};
+use pith_runtime::{Options, Places, ShippedPlugin};
+use pith_tests::{Home, Run, Running, pith_binary, target_folder};
 use rustix::process::{Signal, geteuid};
 use serde_json::{Value, json};
 use std::{
@@ -155,6 +157,96 @@ fn a_command_works_as_ever() {
         // The session's temporary folder went with it.
         let left: Vec<_> = fs::read_dir(home.root().join("tmp")).expect("it is there").flatten().collect();
         assert!(left.is_empty(), "{name}: {left:?}");
+    }
+}
+
+/// Outputs, the log and what plugins keep are the host's: a command reads its own session's outputs, as its plugin may, and no more.
+#[test]
+fn what_the_host_keeps_is_not_the_commands() {
+    for (name, flags) in means() {
+        let home = home();
+        let state = home.root().join("home/.local/state/pith");
+        let spooled = || {
+            let folders = fs::read_dir(state.join("spool")).expect("spools").flatten();
+            let files = folders.flat_map(|folder| fs::read_dir(folder.path()).expect("a spool").flatten());
+            files.map(|file| file.path()).collect::<Vec<_>>()
+        };
+        bash(&home, flags, &["seq 1 200000; echo other"]);
+        let [other] = &spooled()[..] else { panic!("{name}: {:?}", spooled()) };
+        bash(&home, flags, &["seq 1 200000; echo own"]);
+        let own = spooled().into_iter().find(|file| file != other).expect("one more");
+        let look = format!(
+            "tail -n 1 {own}; tail -n 1 {other}; cd {state}; for f in {own} {other} log/pith.log plugin-use.jsonl new spool/new plugin-data/new; do \
+             (echo bad >> {state}/$f) 2>/dev/null && echo written $f; (echo bad >> $f) 2>/dev/null && echo written $f; done; cat log/pith.log plugin-use.jsonl; \
+             rm -rf {state}/*; mv {state}/spool {state}/old; ln -s ~/.config/pith {state}/spool; echo all tried",
+            own = own.display(),
+            other = other.display(),
+            state = state.display()
+        );
+        let before = fs::read(&own).expect("it is there");
+        let run = bash(&home, &[flags, &["-c"]].concat(), &[&look]);
+        // A call's id that the session has already is given anew.
+        let end = run.events().into_iter().find(|event| event["type"] == "agent_end").expect("it ends");
+        let messages = end["messages"].as_array().expect("a list").iter();
+        let text: String = messages
+            .filter(|message| message["role"] == "toolResult")
+            .filter_map(|message| message["content"][0]["text"].as_str())
+            .collect();
+        assert!(text.contains("all tried") && text.lines().any(|line| line == "own"), "{name}: {text}");
+        for word in ["\nother", "written", "sandbox guard", "\"calls\""] {
+            assert!(!text.contains(word), "{name}: {word}: {text}");
+        }
+        assert_eq!(fs::read(&own).expect("it is there"), before, "{name}");
+        assert!(
+            other.exists() && state.join("log/pith.log").exists() && state.join("plugin-use.jsonl").exists(),
+            "{name}"
+        );
+        assert!(fs::symlink_metadata(state.join("spool")).expect("it is there").is_dir(), "{name}");
+    }
+}
+
+/// Hostile case 25: a plugin that may run programs and was granted no folder reads none through them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugins_programs_reach_what_the_plugin_was_granted() {
+    let shell = pith_bundle::shipped().iter().find(|plugin| plugin.name == "shell").expect("it ships");
+    for (name, flags) in means() {
+        for (grants, reads, writes) in [
+            (&["tools", "process=bash"][..], false, false),
+            (&["tools", "process=bash", "files=workspace:r"], true, false),
+            (&["tools", "process=bash", "files=workspace:rw"], true, true),
+        ] {
+            let home = home();
+            home.write(".env", CANARY);
+            let git = "git init -q . && git add -A && git -c user.name=a -c user.email=a@b commit -qm first";
+            assert!(home.bare("sh").args(["-c", git]).status().expect("sh").success());
+            let work = home.work();
+            let look = format!(
+                "git show HEAD:.env; cat .env {w}/.env; git -C {w} show HEAD:.env; echo w > {w}/new; echo w > ${{TMPDIR:-/tmp}}/t && echo all tried",
+                w = work.display()
+            );
+            let model = home.scripted(calls(&[&look]));
+            let mut options =
+                Options::at(Places::beneath(&home.root().join("pith")), &work, home.environment().iter().collect());
+            options.places.cache = target_folder().join("tmp/pith-cache/pith");
+            options.model = Some(model);
+            options.shipped = vec![ShippedPlugin { name: "shell", component: shell.component, grants }];
+            options.sandbox_mask.bubblewrap = flags.is_empty();
+            let pith = pith_runtime::start(options).await.unwrap_or_else(|error| panic!("{error}"));
+            pith.prompt(vec![Content::text("go")]).await.expect("it runs");
+            let said = pith.session().project();
+            let text: String = said
+                .messages
+                .iter()
+                .filter_map(|message| match message.as_ref() {
+                    Message::ToolResult(result) => Some(result),
+                    _ => None,
+                })
+                .flat_map(|result| result.content.iter().filter_map(Content::as_text))
+                .collect();
+            assert!(text.contains("all tried"), "{name}, {grants:?}: {text}");
+            assert_eq!(text.contains(CANARY), reads, "{name}, {grants:?}: {text}");
+            assert_eq!(work.join("new").exists(), writes, "{name}, {grants:?}: {text}");
+        }
     }
 }
 
