@@ -98,14 +98,13 @@ impl Agent {
         };
         let done = self.dispatcher.dispatch(&call, None, scope).await;
         let cancelled = cancel.is_cancelled();
-        let mut recorded = None;
-        if done.duration_ms.is_some() {
+        let recorded = done.duration_ms.is_some().then(|| {
             let now = self.session.clock().now_millis();
             let message = Message::BashExecution(record(command, &done.output, excluded, cancelled, now));
             self.session.append(message.clone())?;
             self.session.sync()?;
-            recorded = Some(Arc::new(message));
-        }
+            Ok::<_, SessionError>(Arc::new(message))
+        });
         let ended = Event::ToolExecutionEnd {
             tool_call_id,
             tool_name,
@@ -113,8 +112,9 @@ impl Agent {
             is_error: done.output.is_error,
             duration_ms: done.duration_ms,
         };
+        // What began ends for every face, also where the session could not be written.
         self.outbox.send(ended).await;
-        if let Some(message) = recorded {
+        if let Some(message) = recorded.transpose()? {
             self.outbox.send(Event::MessageStart { message: message.clone() }).await;
             self.outbox.send(Event::MessageEnd { message }).await;
         }

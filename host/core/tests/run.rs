@@ -17,7 +17,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -39,6 +39,8 @@ struct Inner {
     time: AtomicU64,
     id: AtomicU32,
     cancel: CancellationToken,
+    /// Nothing can be written any more.
+    is_full: AtomicBool,
 }
 
 type Reply = (AssistantMessage, Option<ModelFailure>);
@@ -93,6 +95,7 @@ impl World {
             time: AtomicU64::new(0),
             id: AtomicU32::new(0),
             cancel: CancellationToken::new(),
+            is_full: AtomicBool::new(false),
         }))
     }
 
@@ -249,6 +252,10 @@ impl Clock for World {
 
 impl Store for World {
     fn append(&self, _: &[u8]) -> Result<(), StoreError> {
+        if self.0.is_full.load(Ordering::Relaxed) {
+            let source = std::io::ErrorKind::StorageFull.into();
+            return Err(StoreError { file: "session".to_owned(), action: "written", source });
+        }
         Ok(())
     }
 
@@ -591,6 +598,33 @@ async fn a_users_call_takes_the_models_way_and_is_recorded_once_it_ran() {
     let seen = serde_json::to_string(&world.0.requests.lock().unwrap()[0].messages).unwrap();
     assert!(seen.contains("The user ran `as typed`") && seen.contains("fast result"), "{seen}");
     assert!(!seen.contains("slow result"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_users_call_ends_for_every_face_also_where_it_cannot_be_recorded() {
+    let world = World::new(Vec::new());
+    let agent = world.agent();
+    let mut inbox = agent.outbox.attach();
+    world.0.is_full.store(true, Ordering::Relaxed);
+    let call = UserCall {
+        tool: "fast".to_owned(),
+        arguments: serde_json::Map::from_iter([("n".to_owned(), json!(1))]),
+        command: "as typed".to_owned(),
+        excluded: false,
+    };
+    let failed = agent.user_call(call, CancellationToken::new()).await.unwrap_err();
+    assert!(matches!(failed, UserCallError::Session(_)), "{failed}");
+    agent.outbox.close();
+    let (mut begun, mut ended) = (0, 0);
+    while let Some(event) = inbox.next().await {
+        match event {
+            Event::ToolExecutionStart { .. } => begun += 1,
+            Event::ToolExecutionEnd { .. } => ended += 1,
+            Event::MessageStart { .. } => panic!("nothing was recorded"),
+            _ => {}
+        }
+    }
+    assert_eq!((begun, ended), (1, 1));
 }
 
 #[tokio::test]
