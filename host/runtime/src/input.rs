@@ -1,9 +1,10 @@
 //! The user's words from the command line: `@file` arguments, piped text, pictures.
 
+use crate::picture;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use pith_os::OpenError;
+use pith_os::{OpenError, Root};
 use pith_protocol::{Content, Image};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The largest file that an argument brings, in bytes.
 pub const FILE_LIMIT_BYTES: u64 = 10 << 20;
@@ -26,6 +27,22 @@ pub enum InputError {
         /// Why.
         #[source]
         source: OpenError,
+    },
+    /// A relative path on which a link leads out of the folder: a repository's doing, not the user's.
+    #[error(
+        "@{argument} leads out of the working folder by a link; to send what it leads to, name that by its full path"
+    )]
+    LeadsOut {
+        /// As given, without the `@`.
+        argument: String,
+    },
+    /// A picture that providers would refuse, and every later request of the session with it.
+    #[error("@{argument} is a damaged picture: {why}")]
+    DamagedImage {
+        /// As given, without the `@`.
+        argument: String,
+        /// What is wrong with it.
+        why: &'static str,
     },
     /// Neither UTF-8 text nor a picture that models take.
     #[error("@{argument} is neither text nor a PNG, JPEG, GIF or WebP picture")]
@@ -57,10 +74,10 @@ pub enum InputError {
 
 /// One message from what stands on the command line: `piped` first, then the files that arguments with `@` name (relative to `base`), then
 /// the other arguments, joined by blanks. A lone `@` is a word. Empty files and an empty pipe bring nothing; with nothing at all the
-/// message has no blocks. `piped` was bounded by who read it. Pictures follow the words as blocks of their own.
+/// message has no blocks. A relative path without `..` stays beneath `base`, also by links; any other is the user's own word. `piped` was bounded by who read it. Pictures follow the words as blocks of their own.
 ///
 /// # Errors
-/// A file that cannot be read, is no regular file, is neither text nor a picture, or is over a limit.
+/// A file that cannot be read, is no regular file, lies outside by a link, is a damaged picture, is neither text nor a picture, or is over a limit.
 pub fn read_input(base: &Path, arguments: &[String], piped: Option<&str>) -> Result<Vec<Content>, InputError> {
     let (mut files, mut words) = (Vec::new(), Vec::new());
     for argument in arguments {
@@ -80,8 +97,7 @@ pub fn read_input(base: &Path, arguments: &[String], piped: Option<&str>) -> Res
     let mut images = Vec::new();
     for file in files {
         let path = base.join(file);
-        let bytes = pith_os::read_regular(&path, FILE_LIMIT_BYTES)
-            .map_err(|source| InputError::Unreadable { argument: file.to_owned(), source })?;
+        let bytes = read(base, file)?;
         if bytes.is_empty() {
             continue;
         }
@@ -103,6 +119,20 @@ pub fn read_input(base: &Path, arguments: &[String], piped: Option<&str>) -> Res
     }
     content.extend(images);
     Ok(content)
+}
+
+fn read(base: &Path, file: &str) -> Result<Vec<u8>, InputError> {
+    let is_beneath = Path::new(file).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let read = if is_beneath {
+        Root::open(base).and_then(|root| root.read_limited(Path::new(file), FILE_LIMIT_BYTES))
+    } else {
+        pith_os::read_regular(&base.join(file), FILE_LIMIT_BYTES)
+    };
+    let argument = || file.to_owned();
+    read.map_err(|error| match error {
+        OpenError::Escapes { .. } => InputError::LeadsOut { argument: argument() },
+        source => InputError::Unreadable { argument: argument(), source },
+    })
 }
 
 fn within(text: &str) -> Result<(), InputError> {
@@ -151,6 +181,7 @@ fn image(argument: &str, bytes: &[u8], mime_type: &str) -> Result<Content, Input
     if encoded > IMAGE_LIMIT_BYTES {
         return Err(InputError::LargeImage { argument: argument.to_owned(), bytes: encoded });
     }
+    picture::check(mime_type, bytes).map_err(|why| InputError::DamagedImage { argument: argument.to_owned(), why })?;
     Ok(Content::Image(Image { data: STANDARD.encode(bytes), mime_type: mime_type.to_owned() }))
 }
 
@@ -184,7 +215,7 @@ mod tests {
         std::fs::write(dir.join("a.txt"), "alpha").unwrap();
         std::fs::write(dir.join("q\".txt"), "\u{feff}beta\n").unwrap();
         std::fs::write(dir.join("empty"), "").unwrap();
-        std::fs::write(dir.join("p.png"), b"\x89PNG\r\n\x1a\nrest").unwrap();
+        std::fs::write(dir.join("p.png"), picture::tests::PNG).unwrap();
         let given = arguments(&["@a.txt", "what", "is", "@", "@q\".txt", "this?", "@empty", "@p.png"]);
         let content = read_input(&dir, &given, Some("piped\n")).unwrap();
         let at = dir.display();
@@ -192,7 +223,7 @@ mod tests {
             "piped\n\n<file name=\"{at}/a.txt\">\nalpha\n</file>\n<file name=\"{at}/q&quot;.txt\">\nbeta\n</file>\n\
              <file name=\"{at}/p.png\"></file>\nwhat is @ this?"
         );
-        let data = "iVBORw0KGgpyZXN0".to_owned();
+        let data = STANDARD.encode(picture::tests::PNG);
         let image = Content::Image(Image { data, mime_type: "image/png".to_owned() });
         assert_eq!(content, [Content::text(text), image]);
         assert_eq!(read_input(&dir, &[], Some(" \n")).unwrap(), []);
@@ -222,7 +253,9 @@ mod tests {
         png.resize(IMAGE_LIMIT_BYTES / 4 * 3 + 1, 0);
         std::fs::write(at("big.png"), &png).unwrap();
         png.truncate(IMAGE_LIMIT_BYTES / 4 * 3);
-        std::fs::write(at("fits.png"), &png).unwrap();
+        std::fs::write(at("zeros.png"), &png).unwrap();
+        std::fs::write(at("cut.png"), &picture::tests::PNG[..50]).unwrap();
+        std::fs::write(at("fits.png"), picture::tests::PNG).unwrap();
         std::fs::File::create(at("huge")).unwrap().set_len(FILE_LIMIT_BYTES + 1).unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
             .unwrap();
@@ -231,11 +264,35 @@ mod tests {
         assert!(matches!(try_one("@latin"), Err(InputError::Binary { .. })));
         assert!(matches!(try_one("@big.png"), Err(InputError::LargeImage { .. })));
         assert!(try_one("@fits.png").is_ok());
+        for name in ["@zeros.png", "@cut.png"] {
+            assert!(matches!(try_one(name), Err(InputError::DamagedImage { .. })), "{name}");
+        }
         for name in ["@huge", "@fifo", "@none", "@."] {
             let error = try_one(name).unwrap_err();
             assert!(matches!(error, InputError::Unreadable { .. }) && error.to_string().contains(name), "{error}");
         }
         let many = vec!["@x".to_owned(); FILES_LIMIT + 1];
         assert!(matches!(read_input(dir.path(), &many, None), Err(InputError::ManyFiles { .. })));
+    }
+
+    #[test]
+    fn a_link_of_the_folders_leads_nowhere_and_the_users_own_path_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let (work, outside) = (dir.path().join("work"), dir.path().join("outside"));
+        std::fs::create_dir_all(work.join("sub")).unwrap();
+        std::fs::write(&outside, "secret").unwrap();
+        std::fs::write(work.join("a"), "alpha").unwrap();
+        std::os::unix::fs::symlink(&outside, work.join("lk")).unwrap();
+        std::os::unix::fs::symlink("../outside", work.join("sub/lk")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), work.join("up")).unwrap();
+        std::os::unix::fs::symlink("../a", work.join("sub/in")).unwrap();
+        let try_one = |name: &str| read_input(&work, &arguments(&[name]), None);
+        for name in ["@lk", "@./lk", "@up/outside", "@up/work/lk"] {
+            let told = try_one(name).unwrap_err().to_string();
+            assert!(told.contains("leads out of the working folder"), "{name}: {told}");
+        }
+        for name in ["@a", "@./a", "@sub/in", "@../outside", &format!("@{}", work.join("lk").display())] {
+            assert!(try_one(name).is_ok(), "{name}");
+        }
     }
 }

@@ -40,6 +40,7 @@ mod input;
 mod log;
 mod model;
 mod notice;
+mod picture;
 mod pith;
 mod places;
 mod plugins;
