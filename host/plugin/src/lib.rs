@@ -13,6 +13,7 @@ mod definition;
 mod engine;
 mod error;
 mod exports;
+mod files;
 mod folders;
 mod host;
 mod imports;

@@ -12,6 +12,8 @@ pub const TABLE_ELEMENTS: usize = 100_000;
 pub const CORE_INSTANCES: usize = 32;
 /// Host resources alive in one instance.
 pub const RESOURCES: usize = 1_000;
+/// Files and folders that one plugin's calls hold open together; at most a quarter of what the process may open.
+pub const OPEN_FILES: usize = 4_000;
 /// Bytes from the guest in one host call or result; met before the host allocates.
 pub const HOST_CALL_BYTES: usize = 16 << 20;
 /// Bytes from the guest through our own imports in one exported call.

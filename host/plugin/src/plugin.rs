@@ -2,6 +2,7 @@
 
 use crate::{
     engine::Engines,
+    files::OpenFiles,
     folders::Folders,
     imports::{dialog::Questions, process::ProcessAuthority},
     instance::Instance,
@@ -34,6 +35,7 @@ pub(crate) struct Facts {
     pub settings: String,
     pub grants: Vec<Capability>,
     pub folders: Folders,
+    pub files: OpenFiles,
     pub process: ProcessAuthority,
     /// What its type asks for, files by the standard library included.
     pub asks: Vec<Request>,

@@ -108,6 +108,10 @@ async fn open_at(
     how: OpenFlags,
     flags: DescriptorFlags,
 ) -> wasmtime::Result<Result<Resource<Descriptor>, ErrorCode>> {
+    // WASI has no word for EMFILE; this one says that there may be more later.
+    if !instance.facts.files.has_room() {
+        return Ok(Err(TOO_MANY_OPEN_FILES));
+    }
     let mut files = instance.filesystem();
     let again = || Resource::new_borrow(folder.rep());
     match files.stat_at(again(), follow, path.clone()).await {
@@ -131,6 +135,10 @@ async fn open_at(
         Ok(kind) if is_plain(kind) => {
             if flags.contains(DescriptorFlags::WRITE) && kind == DescriptorType::RegularFile {
                 instance.writing.opened(opened.rep());
+            }
+            match instance.table.get(&opened)? {
+                Descriptor::File(file) => instance.facts.files.hold(&file.file),
+                Descriptor::Dir(folder) => instance.facts.files.hold(&folder.dir),
             }
             Ok(Ok(opened))
         }
@@ -178,6 +186,9 @@ async fn symlink_at(
 
 /// What a guest is told of a FIFO, socket or device. No other opening is answered so.
 const NOT_A_REGULAR_FILE: ErrorCode = ErrorCode::Unsupported;
+
+/// What a guest is told where its plugin holds too many files open.
+const TOO_MANY_OPEN_FILES: ErrorCode = ErrorCode::Quota;
 
 fn is_plain(kind: DescriptorType) -> bool {
     matches!(kind, DescriptorType::RegularFile | DescriptorType::Directory)

@@ -22,6 +22,8 @@ struct Names {
     names: Dir,
     /// For kinds that the folder does not tell.
     folder: Arc<File>,
+    /// Its own descriptor, as it is counted.
+    _held: Arc<()>,
 }
 
 /// Replaces the resource and its two functions.
@@ -52,10 +54,17 @@ fn open(
         Descriptor::Dir(folder) => folder.dir.clone(),
         Descriptor::File(_) => return Ok(Err(ErrorCode::NotDirectory)),
     };
+    if !instance.facts.files.has_room() {
+        return Ok(Err(super::TOO_MANY_OPEN_FILES));
+    }
     // Anew: a granted folder itself is held by a descriptor that cannot be read.
     let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(&folder, c".", readable, Mode::empty()).and_then(Dir::new) {
-        Ok(names) => Ok(Ok(instance.table.push(Names { names, folder })?)),
+        Ok(names) => {
+            let held = Arc::new(());
+            instance.facts.files.hold(&held);
+            Ok(Ok(instance.table.push(Names { names, folder, _held: held })?))
+        }
         Err(error) => Ok(Err(code(error))),
     }
 }
