@@ -8,6 +8,7 @@ mod door;
 mod faces;
 mod hostile;
 mod library;
+mod outcomes;
 mod own_tool;
 mod pastes;
 mod pi_events;
