@@ -230,6 +230,8 @@ const SYSTEM_FILES: &[&str] = &[
 const OWN_FILES: &[&str] = &[
     // Compiled code, in the cache.
     "plugin/src/cache.rs",
+    // A call too long to be shown, made anew in the reserved data folder.
+    "cli/src/plain/question.rs",
     // The sample project that the demo has just written.
     "cli/src/demo/project.rs",
     // Session files, in the data folder.
