@@ -4,7 +4,12 @@ use crate::children::Held;
 use pith_tests::{Answer, Home, Running, Server, Wire};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
 
 #[test]
 fn a_signal_ends_the_run_and_leaves_a_valid_session() {
@@ -55,6 +60,46 @@ fn a_command_that_is_stopped_keeps_what_it_said() {
     running.signal(Signal::INT);
     let run = running.finish().exits(130);
     assert_eq!(run.result("c"), ("partial\n\nOperation aborted".to_owned(), true), "{run}");
+}
+
+/// Outside of `/tmp`, so that programs could reach it by its own name; and the next starts remove it.
+#[test]
+fn a_killed_process_leaves_its_temporary_folders_to_later_starts() {
+    let temp = tempfile::tempdir_in("/var/tmp").expect("a folder");
+    let temp = temp.path().canonicalize().expect("it is there");
+    let home = Home::new().with("TMPDIR", temp.to_str().expect("text"));
+    let left =
+        || -> Vec<PathBuf> { fs::read_dir(&temp).expect("it is there").flatten().map(|entry| entry.path()).collect() };
+    let command = format!(
+        "for d in {}/pith-*; do ls -A $d | grep . && echo se''en; mv $d $d.old; rm -rf $d; done; echo tr''ied; \
+         until [ -e never ]; do sleep 0.01; done",
+        temp.display()
+    );
+    let replies = json!([{ "calls": [{ "id": "c", "name": "bash", "arguments": { "command": command } }] }]);
+    let model = home.scripted(replies);
+    let mut running = home.start(&["--mode", "json", "--model", &model, "go"]);
+    let line = running.wait_line(|line| line.contains("tool_execution_update") && line.contains("tried"));
+    assert!(!line.contains("seen"), "{line}");
+    running.signal(Signal::KILL);
+    running.finish();
+    let one = match &left()[..] {
+        [one] => one.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert!(one.join("tmp").is_dir(), "{}", one.display());
+    let model = home.scripted(json!([{ "text": "hi" }]));
+    home.pith(&["--model", &model, "-p", "go"]).ok();
+    assert_eq!(left(), [one.clone()], "its process might just be making it");
+    let mark = File::options().write(true).open(one.join(".pith-session")).expect("it is there");
+    mark.set_modified(SystemTime::now() - Duration::from_secs(3600)).expect("it is ours");
+    // A short run may end before its sweep gets there.
+    for _ in 0..20 {
+        home.pith(&["--model", &model, "-p", "go"]).ok();
+        if left().is_empty() {
+            return;
+        }
+    }
+    panic!("{:?}", left());
 }
 
 /// Writes are in place: one that has begun is finished, whatever the moment of the signal.
