@@ -939,6 +939,26 @@ fn a_window_may_change_its_size_at_any_time() {
     terminal.exits(0);
 }
 
+#[test]
+fn ctrl_c_after_words_were_typed_is_the_first_again() {
+    let home = Home::new();
+    let mut terminal = scripted(&home, json!([{ "text": "never" }]));
+    terminal.prompt();
+    for words in ["", "some words", "x"] {
+        terminal.waits_for_lines(false);
+        terminal.keys(words);
+        terminal.waits(words);
+        terminal.keys(INTERRUPT);
+        terminal.waits("Ctrl-C again");
+        terminal.prompt();
+    }
+    // What was typed and taken back leaves no words.
+    terminal.waits_for_lines(false);
+    terminal.keys("y\u{7f}");
+    terminal.keys(INTERRUPT);
+    terminal.exits(0);
+}
+
 /// Ctrl-Z and `fg`, from a shell with job control, at the prompt and while a tool runs.
 #[test]
 fn it_may_be_put_aside_and_taken_up_again() {

@@ -109,7 +109,7 @@ impl Conversation {
                 return Ok(false);
             }
             Typed::Gone => return Ok(false),
-            Typed::Interrupt | Typed::Stopped => return Ok(true),
+            Typed::Interrupt | Typed::GivenUp | Typed::Stopped => return Ok(true),
         };
         let told = match said {
             Said::Nothing => return Ok(true),

@@ -32,6 +32,8 @@ const SHELL_TOOL: (&str, &str) = ("bash", "command");
 const HEADER_WITHIN: Duration = Duration::from_millis(250);
 /// How soon after a run was stopped by Ctrl-C another one is meant to leave.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How long Ctrl-C at the prompt is remembered: a later one is the first again.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
 /// Messages of a continued session that are shown.
 const EARLIER_MESSAGES: usize = 4;
 /// Characters of a name or path in the header.
@@ -72,7 +74,7 @@ pub async fn converse(beginning: Beginning) -> Result<u8, Failure> {
         options,
         later: VecDeque::new(),
         restored: String::new(),
-        pressed: false,
+        pressed: None,
         stopped: None,
         told_thinking: false,
     };
@@ -128,8 +130,8 @@ pub(super) struct Conversation {
     pub(super) later: VecDeque<Said>,
     /// What the next line begins with: words that a run did not come to read.
     pub(super) restored: String,
-    /// Ctrl-C was pressed at the prompt, and nothing since.
-    pressed: bool,
+    /// When Ctrl-C was pressed at the prompt, where nothing was typed since.
+    pressed: Option<Instant>,
     /// When Ctrl-C stopped the run before this prompt.
     pub(super) stopped: Option<Instant>,
     told_thinking: bool,
@@ -304,7 +306,7 @@ impl Conversation {
                 },
                 typed = self.keyboard.next() => match typed {
                     Typed::Line(line) => {
-                        self.pressed = false;
+                        self.pressed = None;
                         self.screen.edited(false).await?;
                         self.screen.returned().await?;
                         // The editor continues lines by itself.
@@ -318,12 +320,18 @@ impl Conversation {
                         }
                     }
                     Typed::Pasted(text) => {
-                        self.pressed = false;
+                        self.pressed = None;
                         self.screen.returned().await?;
                         return Ok(pasted(before + &text));
                     }
                     Typed::Unfinished(text) => self.restored.push_str(&text),
                     Typed::Interrupt => {
+                        self.press().await?;
+                        self.edit(PROMPT).await?;
+                    }
+                    Typed::GivenUp => {
+                        // Words were typed since: this gives them up, and is the first that may be pressed again.
+                        (self.pressed, self.stopped) = (None, None);
                         self.press().await?;
                         self.edit(PROMPT).await?;
                     }
@@ -372,10 +380,10 @@ impl Conversation {
         if since < SAME_WORD {
             return Ok(());
         }
-        if self.pressed || since < AGAIN {
+        if self.pressed.is_some_and(|at| at.elapsed() < FORGOTTEN_AFTER) || since < AGAIN {
             return Err(Leave::Code(DONE));
         }
-        self.pressed = true;
+        self.pressed = Some(Instant::now());
         self.screen.say(format!("\n{}\n", self.style.dim("(Ctrl-C again, or Ctrl-D, leaves)"))).await?;
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::keyboard::Typed;
 use crate::harmless::is_invisible;
 use rustyline::{
-    ColorMode, Config, Editor, ExternalPrinter, Helper,
+    ColorMode, Config, Context, Editor, ExternalPrinter, Helper,
     completion::Completer,
     error::ReadlineError,
     highlight::Highlighter,
@@ -13,6 +13,7 @@ use rustyline::{
 };
 use std::{
     borrow::Cow,
+    cell::Cell,
     fs::DirBuilder,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
@@ -51,7 +52,7 @@ impl LineEditor {
             .build();
         let kept = FileHistory::with_config(&config);
         let mut editor = Editor::with_history(config, kept)?;
-        editor.set_helper(Some(Manners));
+        editor.set_helper(Some(Manners::default()));
         Ok(Self { history: usable(&history).then_some(history), editor }.loaded())
     }
 
@@ -72,12 +73,18 @@ impl LineEditor {
 
     /// One message, of one or more lines, beginning with what is given.
     pub fn edit(&mut self, initial: &str) -> Typed {
+        if let Some(manners) = self.editor.helper() {
+            manners.has_words.set(!initial.is_empty());
+        }
         match self.editor.readline_with_initial(PROMPT, (initial, "")) {
             Ok(line) => {
                 self.remember(&line);
                 Typed::Line(line.replace("\\\n", "\n"))
             }
-            Err(ReadlineError::Interrupted) => Typed::Interrupt,
+            Err(ReadlineError::Interrupted) => {
+                let had_words = self.editor.helper().is_some_and(|manners| manners.has_words.get());
+                if had_words { Typed::GivenUp } else { Typed::Interrupt }
+            }
             Err(ReadlineError::Eof) => Typed::End,
             Err(_) => Typed::Gone,
         }
@@ -106,7 +113,11 @@ fn usable(file: &Path) -> bool {
 }
 
 /// How lines end and how they are drawn.
-struct Manners;
+#[derive(Default)]
+struct Manners {
+    /// The line is not empty.
+    has_words: Cell<bool>,
+}
 
 impl Helper for Manners {}
 
@@ -116,6 +127,12 @@ impl Completer for Manners {
 
 impl Hinter for Manners {
     type Hint = String;
+
+    /// None, ever; but it is asked after each key, also where nothing is drawn anew.
+    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
+        self.has_words.set(!line.is_empty());
+        None
+    }
 }
 
 impl Validator for Manners {

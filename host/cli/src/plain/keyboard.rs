@@ -35,6 +35,8 @@ pub enum Typed {
     Unfinished(String),
     /// Ctrl-C at the prompt.
     Interrupt,
+    /// The same, of a line that had words on it.
+    GivenUp,
     /// Ctrl-D.
     End,
     /// The terminal cannot be read any more.
