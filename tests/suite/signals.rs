@@ -89,7 +89,7 @@ fn a_killed_process_leaves_its_temporary_folders_to_later_starts() {
     assert!(one.join("tmp").is_dir(), "{}", one.display());
     let model = home.scripted(json!([{ "text": "hi" }]));
     home.pith(&["--model", &model, "-p", "go"]).ok();
-    assert_eq!(left(), [one.clone()], "its process might just be making it");
+    assert_eq!(left(), std::slice::from_ref(&one), "its process might just be making it");
     let mark = File::options().write(true).open(one.join(".pith-session")).expect("it is there");
     mark.set_modified(SystemTime::now() - Duration::from_secs(3600)).expect("it is ours");
     // A short run may end before its sweep gets there.
