@@ -73,7 +73,7 @@ fn what_ran_alone_after_others_is_not_named_again() {
         ],
         "· bash cd /some/where/deep/down && cargo test -p one --release\n\
          · bash cd /some/where/deep/down && cargo test -p two --release\n\
-         · bash …-p two --release: done in 3 ms\n    ok\n· bash …-p one --release: done in 4 ms\n    ok\n\
+         · bash …two --release: done in 3 ms\n    ok\n· bash …one --release: done in 4 ms\n    ok\n\
          · bash cd /some/where/deep/down && cargo test -p three --release\n  done in 5 ms\n    ok\n",
     );
 }

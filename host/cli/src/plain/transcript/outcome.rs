@@ -21,6 +21,8 @@ const TAB: &str = "    ";
 const NAME_CHARS: usize = 32;
 /// Of a longer one, the characters around the place where it differs: before it, and from it on.
 const DIFFERS_CHARS: (usize, usize) = (4, 22);
+/// How far the beginning of the word is looked for that differs, in characters.
+const WORD_CHARS: usize = 16;
 
 /// A unified diff among a result's details, under the names that tools give it.
 pub fn change(result: &ToolResultView) -> Option<&str> {
@@ -78,7 +80,8 @@ pub fn last_lines(style: Style, text: &str) -> Vec<String> {
 /// A line of others beneath a call.
 fn set_in(style: Style, line: &str) -> String {
     let limit = style.width().saturating_mul(LINE_ROWS).saturating_sub(INDENT.len() + 1);
-    format!("{INDENT}{}", harmless_line(line.trim_end().replace('\t', TAB).as_str(), limit))
+    let line = harmless_line(&line.trim_end().replace('\t', TAB), limit);
+    if line.is_empty() { line } else { format!("{INDENT}{line}") }
 }
 
 /// The one line that a text has; none where it has more.
@@ -119,7 +122,9 @@ pub fn short_name(line: &str, beside: &[String]) -> String {
         return format!("{}…", chars[..NAME_CHARS].iter().collect::<String>().trim_end());
     }
     let tool: String = line.trim_start_matches("· ").split(' ').next().unwrap_or_default().chars().take(16).collect();
-    let start = differs - before;
+    // From where that word begins, unless it is a long one.
+    let back = chars[..differs].iter().rev().take(WORD_CHARS).position(|c| *c == ' ').unwrap_or(before);
+    let start = differs - back;
     let end = (differs + from).min(chars.len());
     let rest = if end < chars.len() { "…" } else { "" };
     format!("· {tool} …{}{rest}", chars[start..end].iter().collect::<String>().trim())
@@ -182,7 +187,7 @@ mod tests {
     fn calls_beside_each_other_are_named_by_where_they_differ() {
         let line = |what: &str| format!("· bash cd /a/very/long/way/to/the/project && cargo test -p {what} --release");
         let lines = ["one", "two"].map(line);
-        assert_eq!(short_name(&lines[0], &lines), "· bash …-p one --release");
+        assert_eq!(short_name(&lines[0], &lines), "· bash …one --release");
         let others = [lines[1].clone(), "· bash ls".to_owned()];
         assert_eq!(short_name(&others[1], &others), "· bash ls");
         assert_eq!(short_name(&others[0], &others), "· bash cd /a/very/long/way/to/th…");
