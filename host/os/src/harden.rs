@@ -1,7 +1,8 @@
 //! What the process does to itself before it reads anything worth stealing.
 
 use std::io;
-use std::sync::OnceLock;
+use std::os::fd::AsRawFd;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -40,4 +41,42 @@ pub fn raise_open_files() {
 /// What a child's limit of open files is to be again.
 pub(crate) fn open_files_before() -> Option<Rlimit> {
     OPEN_FILES_BEFORE.get().cloned()
+}
+
+/// While it is held, children are born with the limit that the user had set: what they start at once would not be reached by
+/// [`open_files_before`]. It is this process's limit too, so it is left as it is where that many files are open already.
+pub(crate) struct UsersOpenFiles(());
+
+/// Descriptors that a start needs, with room.
+const START_DESCRIPTORS: u64 = 32;
+/// How many hold it now: a start that hangs on a dead mount does not hold up the others.
+static STARTING: Mutex<usize> = Mutex::new(0);
+
+impl UsersOpenFiles {
+    pub fn hold() -> Option<Self> {
+        let before = OPEN_FILES_BEFORE.get()?.clone();
+        // The system gives the lowest number that is free.
+        let free = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 0).ok()?;
+        let used = u64::try_from(free.as_raw_fd()).ok()?;
+        if before.current.is_none_or(|limit| used.saturating_add(START_DESCRIPTORS) > limit) {
+            return None;
+        }
+        let mut starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        if *starting == 0 {
+            setrlimit(Resource::Nofile, before).ok()?;
+        }
+        *starting = starting.saturating_add(1);
+        Some(Self(()))
+    }
+}
+
+impl Drop for UsersOpenFiles {
+    fn drop(&mut self) {
+        let mut starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        *starting = starting.saturating_sub(1);
+        if *starting == 0 {
+            let now = getrlimit(Resource::Nofile);
+            let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, ..now });
+        }
+    }
 }

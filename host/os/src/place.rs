@@ -5,6 +5,7 @@ use std::io;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession, ResetSigmask};
 
+use crate::harden::UsersOpenFiles;
 use crate::process::Command;
 use crate::sandbox::SandboxError;
 #[cfg(target_os = "linux")]
@@ -24,7 +25,9 @@ type Started = io::Result<Box<dyn ChildWrapper>>;
 fn spawn(command: tokio::process::Command) -> Started {
     let stops = SigSet::from_iter([Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU]);
     let before = stops.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let users = UsersOpenFiles::hold();
     let started = CommandWrap::from(command).wrap(ProcessSession).wrap(ResetSigmask).spawn();
+    drop(users);
     before.thread_set_mask()?;
     started
 }

@@ -22,7 +22,7 @@ async fn no_dumps_and_children_inherit_that_and_no_descriptors() {
 
     let command = Command {
         program: "/bin/sh".into(),
-        args: vec!["-c".into(), "ulimit -c; ulimit -Hc; sleep 0.2; ulimit -n".into()],
+        args: vec!["-c".into(), "ulimit -c; ulimit -Hc; ulimit -n".into()],
         cwd: "/".into(),
         ..Command::default()
     };
