@@ -2,6 +2,7 @@
 
 use crate::arena::{Arena, case, hostile, short, usual};
 use futures::future::join_all;
+use pith_tests::{Home, Running, hostile_component};
 use rustix::fs::{CWD, FileType, mknodat};
 use serde_json::json;
 use std::{
@@ -356,4 +357,50 @@ async fn ten_thousand_races() {
         .await;
     })
     .await;
+}
+
+/// In a process that may open 400 files: a quarter of them is one plugin's, and those beside it still work.
+#[test]
+fn more_open_files_than_a_plugin_may_have() {
+    let home = Home::new();
+    home.write("file", "some words");
+    let plugin = home.root().join("hostile.wasm");
+    fs::write(&plugin, hostile_component()).expect("a file");
+    let call =
+        |id: &str, name: &str, arguments: serde_json::Value| json!({ "id": id, "name": name, "arguments": arguments });
+    let hold = json!({ "path": "file", "n": 900 });
+    let calls: Vec<_> = ["1", "2", "3", "4"].iter().map(|id| call(id, "handles", hold.clone())).collect();
+    let beside =
+        [call("read", "read", json!({ "path": "file" })), call("bash", "bash", json!({ "command": "ulimit -n" }))];
+    let replies = json!([{ "calls": calls.into_iter().chain(beside).collect::<Vec<_>>() }, { "text": "done" }]);
+    let model = home.scripted(replies);
+    let grants = ["hostile:files=workspace:rw", "hostile:process=bash"];
+    let pith = home.command(&[
+        "--mode",
+        "json",
+        "--model",
+        &model,
+        "--plugin",
+        &plugin.to_string_lossy(),
+        "--grant",
+        grants[0],
+        "--grant",
+        grants[1],
+        "-p",
+        "go",
+    ]);
+    let mut limited = home.bare("bash");
+    limited
+        .args(["-c", "ulimit -Sn 300; ulimit -Hn 400; exec \"$0\" \"$@\""])
+        .arg(pith.get_program())
+        .args(pith.get_args());
+    let run = Running::start(limited, Duration::from_secs(60)).finish().ok();
+    for id in ["1", "2", "3", "4"] {
+        let (text, is_error) = run.result(id);
+        let count: usize =
+            text.split_once(" open, then ").and_then(|(count, _)| count.parse().ok()).unwrap_or(usize::MAX);
+        assert!(!is_error && count <= 100, "{text}");
+    }
+    assert_eq!(run.result("read").0, "some words");
+    assert_eq!(run.result("bash").0.trim(), "300", "the user's own limit");
 }

@@ -12,4 +12,5 @@ mod disk;
 mod floods;
 mod guards;
 mod readers;
+mod scan;
 mod time;

@@ -11,24 +11,32 @@ use std::{
 const PART: u64 = 4;
 
 /// All that is held open for one plugin, whoever holds it: a stream keeps a file open that its guest has let go.
-#[derive(Default)]
-pub(crate) struct OpenFiles(Mutex<Vec<Weak<dyn Any + Send + Sync>>>);
+pub(crate) struct OpenFiles {
+    held: Mutex<Vec<Weak<dyn Any + Send + Sync>>>,
+    /// As it was at load: the process's own limit is lower while a program starts.
+    limit: usize,
+}
+
+impl Default for OpenFiles {
+    fn default() -> Self {
+        Self { held: Mutex::default(), limit: limit(getrlimit(Resource::Nofile).current) }
+    }
+}
 
 impl OpenFiles {
     /// Whether one more may be opened.
     pub fn has_room(&self) -> bool {
-        let limit = limit(getrlimit(Resource::Nofile).current);
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.len() >= limit {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.len() >= self.limit {
             held.retain(|file| file.strong_count() > 0);
         }
-        held.len() < limit
+        held.len() < self.limit
     }
 
     /// Counts this one until its last holder is gone.
     pub fn hold(&self, file: &Arc<impl Any + Send + Sync>) {
         let file: Weak<dyn Any + Send + Sync> = Arc::downgrade(&(file.clone() as Arc<dyn Any + Send + Sync>));
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).push(file);
     }
 }
 
@@ -48,14 +56,14 @@ mod tests {
         assert_eq!(limit(Some(1_000_000)), OPEN_FILES);
         assert_eq!(limit(Some(1024)), 256);
         let files = OpenFiles::default();
-        let most = limit(getrlimit(Resource::Nofile).current);
+        let most = files.limit;
         let held: Vec<Arc<usize>> = (0..most).map(Arc::new).collect();
         held.iter().for_each(|file| files.hold(file));
         assert!(!files.has_room());
         let stream = held[0].clone();
         drop(held);
         assert!(files.has_room());
-        let kept = files.0.lock().unwrap().len();
+        let kept = files.held.lock().unwrap().len();
         assert_eq!((kept, *stream), (1, 0), "the stream's file counts still");
     }
 }
