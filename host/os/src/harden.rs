@@ -40,7 +40,7 @@ pub fn raise_open_files() {
 
 /// What a child's limit of open files is to be again.
 pub(crate) fn open_files_before() -> Option<Rlimit> {
-    OPEN_FILES_BEFORE.get().cloned()
+    OPEN_FILES_BEFORE.get().copied()
 }
 
 /// While it is held, children are born with the limit that the user had set: what they start at once would not be reached by
@@ -54,7 +54,7 @@ static STARTING: Mutex<usize> = Mutex::new(0);
 
 impl UsersOpenFiles {
     pub fn hold() -> Option<Self> {
-        let before = OPEN_FILES_BEFORE.get()?.clone();
+        let before = *OPEN_FILES_BEFORE.get()?;
         // The system gives the lowest number that is free.
         let free = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 0).ok()?;
         let used = u64::try_from(free.as_raw_fd()).ok()?;

@@ -10,7 +10,7 @@ async fn no_dumps_and_children_inherit_that_and_no_descriptors() {
     assert!(!rustix::io::fcntl_getfd(&leak).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
     let before = getrlimit(Resource::Nofile);
     let usual = Rlimit { current: before.maximum.map_or(Some(300), |most| Some(most.min(300))), ..before };
-    rustix::process::setrlimit(Resource::Nofile, usual.clone()).unwrap();
+    rustix::process::setrlimit(Resource::Nofile, usual).unwrap();
     harden_process().unwrap();
     raise_open_files();
     let raised = getrlimit(Resource::Nofile);
