@@ -92,6 +92,11 @@ fn show(pith: &Pith, mut face: Box<dyn Face>, mut inbox: Inbox) -> Option<Box<dy
     None
 }
 
+/// That the process goes on after it was stopped (Ctrl-Z, then `fg`).
+pub fn resumptions() -> io::Result<Signal> {
+    signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))
+}
+
 /// What ends a run from outside, as exit codes.
 pub struct Signals {
     interrupts: Signal,

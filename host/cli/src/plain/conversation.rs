@@ -14,8 +14,9 @@ use super::{
 use crate::{
     failure::{DONE, Failure, HUNG_UP, INTERRUPTED, chain, indented},
     harmless::harmless_line,
-    play::{LEAVE_AFTER, SAME_WORD, Signals},
+    play::{LEAVE_AFTER, SAME_WORD, Signals, resumptions},
 };
+use futures::FutureExt;
 use pith_protocol::{Content, Message, StopReason};
 use pith_runtime::{Options, Pith, RunError, SessionChoice, StartError, UserCall, UserCallEnd};
 use serde_json::{Map, Value};
@@ -30,6 +31,8 @@ use tokio::{sync::mpsc, task::JoinHandle};
 const SHELL_TOOL: (&str, &str) = ("bash", "command");
 /// How long the first prompt waits for the start, so that the header stands above it: a start from the cache takes less.
 const HEADER_WITHIN: Duration = Duration::from_millis(250);
+/// What stands before a line that goes on from the one before.
+const CONTINUED: &str = "… ";
 /// How soon after a run was stopped by Ctrl-C another one is meant to leave.
 const AGAIN: Duration = Duration::from_secs(1);
 /// How long Ctrl-C at the prompt is remembered: a later one is the first again.
@@ -56,8 +59,9 @@ pub async fn converse(beginning: Beginning) -> Result<u8, Failure> {
     let signals = Signals::new().map_err(|error| Failure::refused(&error))?;
     // A terminal without escapes, or a history that cannot be had, costs the editor and nothing else.
     let mut editor = if style.dumb { None } else { LineEditor::new(beginning.options.places.history_file()).ok() };
+    let resumed = resumptions().map_err(|error| Failure::refused(&error))?;
     let above = editor.as_mut().and_then(LineEditor::above);
-    let keyboard = Keyboard::start(editor).map_err(|error| Failure::refused(&error))?;
+    let keyboard = Keyboard::start(editor, modes.for_editing()).map_err(|error| Failure::refused(&error))?;
     let screen = Arc::new(Screen::start(style, above));
     let history = beginning.options.places.history_file();
     let (person, asked) = AtTerminal::new(history.parent().unwrap_or(&history).to_owned());
@@ -66,6 +70,7 @@ pub async fn converse(beginning: Beginning) -> Result<u8, Failure> {
     let conversation = Conversation {
         style,
         signals,
+        resumed,
         keyboard,
         screen,
         asked,
@@ -119,6 +124,8 @@ impl From<ScreenGone> for Leave {
 pub(super) struct Conversation {
     pub(super) style: Style,
     pub(super) signals: Signals,
+    /// The process was stopped, and goes on.
+    resumed: tokio::signal::unix::Signal,
     pub(super) keyboard: Keyboard,
     pub(super) screen: Arc<Screen>,
     pub(super) asked: mpsc::Receiver<Asked>,
@@ -304,6 +311,13 @@ impl Conversation {
                     }
                     code => return Err(Leave::Code(code)),
                 },
+                _ = self.resumed.recv() => {
+                    if !self.keyboard.has_editor() {
+                        self.screen.say(if before.is_empty() { PROMPT } else { CONTINUED }).await?;
+                    } else if self.keyboard.take_up() {
+                        self.screen.redraw().await?;
+                    }
+                }
                 typed = self.keyboard.next() => match typed {
                     Typed::Line(line) => {
                         self.pressed = None;
@@ -314,7 +328,7 @@ impl Conversation {
                             Some(begun) if !self.keyboard.has_editor() => {
                                 before.push_str(begun);
                                 before.push('\n');
-                                self.edit("… ").await?;
+                                self.edit(CONTINUED).await?;
                             }
                             _ => return Ok(understand(&(before + &line))),
                         }
@@ -369,6 +383,8 @@ impl Conversation {
             self.screen.say(prompt).await?;
             self.screen.settle().await?;
         }
+        // A stop before this line was begun has nothing to be drawn again.
+        let _ = self.resumed.recv().now_or_never();
         self.keyboard.edit(initial);
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use super::{
     editor::LineEditor,
-    modes::Modes,
+    modes::{EditModes, Modes},
     pasted::Gathered,
 };
 use rustix::{
@@ -14,7 +14,7 @@ use rustix::{
 };
 use std::{
     io::{self, PipeReader, PipeWriter, Read, Write},
-    sync::mpsc,
+    sync::{Arc, mpsc},
 };
 
 /// Messages to the conversation that wait.
@@ -57,26 +57,33 @@ pub struct Keyboard {
     orders: mpsc::Sender<Order>,
     typed: tokio::sync::mpsc::Receiver<Typed>,
     wake: PipeWriter,
+    modes: Arc<EditModes>,
     /// None: the terminal is too simple for it.
     has_editor: bool,
 }
 
 impl Keyboard {
     /// Starts the thread. Without an editor every line is taken as the terminal hands it over.
-    pub fn start(editor: Option<LineEditor>) -> io::Result<Self> {
+    pub fn start(editor: Option<LineEditor>, modes: EditModes) -> io::Result<Self> {
+        let modes = Arc::new(modes);
         let (woken, wake) = io::pipe()?;
         let (orders, taken) = mpsc::channel();
         let (said, typed) = tokio::sync::mpsc::channel(TYPED_QUEUE);
         let has_editor = editor.is_some();
-        let thread = Thread { editor, woken, orders: taken, said };
+        let thread = Thread { editor, modes: modes.clone(), woken, orders: taken, said };
         // Not joined: it may be in the middle of a line when the program leaves, and nothing ends a read of a terminal.
         std::thread::Builder::new().name("keyboard".to_owned()).spawn(move || thread.serve())?;
-        Ok(Self { orders, typed, wake, has_editor })
+        Ok(Self { orders, typed, wake, modes, has_editor })
     }
 
     /// Whether lines are edited by the editor, which draws its own prompt and takes an initial text.
     pub fn has_editor(&self) -> bool {
         self.has_editor
+    }
+
+    /// After the process was stopped and goes on: whether a line is edited that has to be drawn again.
+    pub fn take_up(&self) -> bool {
+        self.modes.take_up()
     }
 
     /// One line, at the prompt. What is typed comes by `next`.
@@ -127,6 +134,7 @@ impl Keyboard {
 
 struct Thread {
     editor: Option<LineEditor>,
+    modes: Arc<EditModes>,
     woken: PipeReader,
     orders: mpsc::Receiver<Order>,
     said: tokio::sync::mpsc::Sender<Typed>,
@@ -139,7 +147,9 @@ impl Thread {
             let kept_on = match order {
                 Order::Edit(initial) => match &mut self.editor {
                     Some(editor) => {
+                        self.modes.begin();
                         let typed = editor.edit(&initial);
+                        self.modes.end();
                         self.say(typed)
                     }
                     None => true,

@@ -33,6 +33,8 @@ enum Told {
     Ended(Box<RunEnd>),
     /// The user's next line is edited: what comes is shown above it.
     Edited(bool),
+    /// The line that is edited is drawn again.
+    Redraw,
     /// Whether the terminal shall say what is pasted.
     Brackets(bool),
     /// Events wait while a question is open.
@@ -58,7 +60,15 @@ impl Screen {
     /// Starts the task, on a thread that may block. `above` shows text above a line that is edited.
     pub fn start(style: Style, above: Option<Above>) -> Self {
         let (told, heard) = mpsc::channel(SCREEN_QUEUE);
-        let shown = Shown { transcript: Transcript::new(style), inbox: None, held: false, edited: false, mode: "", above, heard };
+        let shown = Shown {
+            transcript: Transcript::new(style),
+            inbox: None,
+            held: false,
+            edited: false,
+            mode: "",
+            above,
+            heard,
+        };
         Self { told, _task: tokio::task::spawn_blocking(move || shown.serve()) }
     }
 
@@ -95,6 +105,11 @@ impl Screen {
     /// Whether the user's next line is being edited.
     pub async fn edited(&self, edited: bool) -> Result<(), ScreenGone> {
         self.tell(Told::Edited(edited)).await
+    }
+
+    /// Draws the line again that is being edited.
+    pub async fn redraw(&self) -> Result<(), ScreenGone> {
+        self.tell(Told::Redraw).await
     }
 
     /// Whether the terminal shall put brackets round what is pasted into whole lines. The editor sees to its own.
@@ -197,6 +212,12 @@ impl Shown {
                 self.transcript.end(&end);
             }
             Told::Edited(edited) => self.edited = edited,
+            Told::Redraw => {
+                // Nothing, shown above it. A terminal that is gone is met by the next words too.
+                if let (true, Some(above)) = (self.edited, &mut self.above) {
+                    let _ = above.print(String::new());
+                }
+            }
             Told::Brackets(wanted) => self.mode = if wanted { BRACKETS_ON } else { BRACKETS_OFF },
             Told::Hold(held) => self.held = held,
             Told::Returned => self.transcript.returned(),
