@@ -12,6 +12,8 @@ use tokio::sync::Mutex;
 
 /// How much longer than in the quiet the bystander's calls may take, all but one in a hundred.
 const SLOWER: Duration = Duration::from_millis(100);
+/// How much longer the longest of them may take: two threads and two cores serve case and bystander, so one call may wait for a burst of work.
+const SLOWEST: Duration = Duration::from_millis(500);
 /// How much the process may grow during a case, in KiB.
 const GROWTH_KIB: u64 = 320 << 10;
 /// A machine that is busy with something else makes one try slow, not all of them.
@@ -62,7 +64,9 @@ pub async fn case(name: &str, plugins: &[PluginSource], body: impl AsyncFn(&Aren
         let grown = memory("VmHWM").saturating_sub(before);
         bystander.stop().await;
         print(name, &seen, &quiet, grown);
-        if seen.within(0.99) <= quiet.within(0.99) + SLOWER && grown <= GROWTH_KIB {
+        let is_served =
+            seen.within(0.99) <= quiet.within(0.99) + SLOWER && seen.within(1.0) <= quiet.within(1.0) + SLOWEST;
+        if is_served && grown <= GROWTH_KIB {
             return;
         }
         worst = format!("{seen} (quiet: {quiet}); grown by {} MiB", grown >> 10);
