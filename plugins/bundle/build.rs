@@ -54,7 +54,9 @@ fn run() -> Result<(), Box<dyn Error>> {
     let components = match env::var_os("PITH_BUNDLE").filter(|folder| !folder.is_empty()) {
         Some(folder) => ready(Path::new(&folder))?,
         None => {
-            for source in ["sdk-guest/src", "sdk-guest/macros", "sdk-guest/Cargo.toml", "wit", "Cargo.toml", "Cargo.lock"] {
+            for source in
+                ["sdk-guest/src", "sdk-guest/macros", "sdk-guest/Cargo.toml", "wit", "Cargo.toml", "Cargo.lock"]
+            {
                 watch(&root.join(source));
             }
             for plugin in PLUGINS {

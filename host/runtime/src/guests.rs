@@ -168,7 +168,15 @@ impl House<'_> {
         let host = Arc::new(host);
         let file = self.is_kept.then(|| self.places.plugin_use_file());
         let usage = Some(Recorder::new(host.clone(), file));
-        Ok(Guests { tools: host.clone(), hooks: host, spool, notices, scratch, usage, sandbox: runs_programs.then_some(sandbox) })
+        Ok(Guests {
+            tools: host.clone(),
+            hooks: host,
+            spool,
+            notices,
+            scratch,
+            usage,
+            sandbox: runs_programs.then_some(sandbox),
+        })
     }
 
     fn source(&self, plugin: Planned) -> PluginSource {

@@ -67,9 +67,9 @@ pub use model::ModelError;
 pub use notice::NOTICE_LIMIT_CHARS;
 pub use pith::{Pith, RunError};
 pub use pith_core::{
-    Answer, AskedQuestion, CannotAsk, CanonicalCall, Choice, Decision, FailureKind, Field, FieldKind, FieldOption, Inbox,
-    ModelCard, ModelFailure, Person, PluginQuestion, RetryLaw, RunEnd, Session, SessionError, UserCall, UserCallEnd,
-    UserCallError, Wanted,
+    Answer, AskedQuestion, CannotAsk, CanonicalCall, Choice, Decision, FailureKind, Field, FieldKind, FieldOption,
+    Inbox, ModelCard, ModelFailure, Person, PluginQuestion, RetryLaw, RunEnd, Session, SessionError, UserCall,
+    UserCallEnd, UserCallError, Wanted,
 };
 pub use pith_os::{SandboxBackend, SandboxError, SandboxInForce, SandboxLevel, SandboxMachine};
 pub use pith_plugin::{FunctionUse, LoadError, PluginUse, WallTimes};

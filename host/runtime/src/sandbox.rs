@@ -47,7 +47,9 @@ pub(crate) fn of_session(
     let temp =
         if planned.iter().any(runs_programs) { scratch.programs_temp(&std::env::temp_dir(), &reserved) } else { None };
     // Where it lies outside of `/tmp`, nothing shall be put in its place by its other name; programs have it as their own.
-    held.extend(temp.as_ref().and_then(|temp| temp.parent()).filter(|parent| !is_in_temp(parent)).map(Path::to_path_buf));
+    held.extend(
+        temp.as_ref().and_then(|temp| temp.parent()).filter(|parent| !is_in_temp(parent)).map(Path::to_path_buf),
+    );
     let ground =
         SandboxGround { reserved, held, work: Some(house.workspace.to_owned()), kept, writable, temp, environment };
     Sandbox::new(house.sandbox, ground, house.sandbox_mask, Some(teller(house)))

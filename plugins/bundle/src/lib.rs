@@ -21,7 +21,11 @@ const SHIPPED: [Shipped; 4] = [
     Shipped { name: "files", component: FILES, grants: &["tools", "files=workspace:rw", "files=spool:r"] },
     Shipped { name: "search", component: SEARCH, grants: &["tools", "files=workspace:r", "files=spool:r"] },
     // The folder is its programs': what a plugin is not granted, its programs do not see. The component itself opens nothing there.
-    Shipped { name: "shell", component: SHELL, grants: &["tools", "process=bash", "files=workspace:rw", "files=spool:r"] },
+    Shipped {
+        name: "shell",
+        component: SHELL,
+        grants: &["tools", "process=bash", "files=workspace:rw", "files=spool:r"],
+    },
     Shipped { name: "protect", component: PROTECT, grants: &["tool-gate"] },
 ];
 

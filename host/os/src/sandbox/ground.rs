@@ -214,7 +214,8 @@ impl Plan {
             }
             let link = entry.path();
             match std::fs::canonicalize(&link) {
-                Ok(target) if target.starts_with(reserved) || SYSTEM_FOLDERS.iter().any(|own| target.starts_with(own)) => {}
+                Ok(target)
+                    if target.starts_with(reserved) || SYSTEM_FOLDERS.iter().any(|own| target.starts_with(own)) => {}
                 Ok(target) if target.is_dir() => folders.push((link.clone(), target)),
                 Ok(target) => self.linked.push(target),
                 // A program could make what it leads to.

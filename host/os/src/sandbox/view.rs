@@ -68,7 +68,10 @@ impl<'p> View<'p> {
         }
         for file in &plan.linked {
             // Where it is not there anyway, it is not to be.
-            let within = layers.iter().filter(|layer| file.starts_with(layer.path())).max_by_key(|layer| layer.path().as_os_str().len());
+            let within = layers
+                .iter()
+                .filter(|layer| file.starts_with(layer.path()))
+                .max_by_key(|layer| layer.path().as_os_str().len());
             if !matches!(within, Some(Layer::Cover(_))) && !plan.is_elsewhere(file) {
                 layers.retain(|layer| layer.path() != file);
                 layers.push(Layer::Show(SandboxFolder { path: file.clone(), writable: false }));
