@@ -1,7 +1,8 @@
 //! Print and JSON: what goes in, what comes out, on which stream, with which exit code.
 
-use pith_tests::{Answer, Home, Reply, Server, Wire};
+use pith_tests::{Answer, Home, Reply, Running, Server, Wire};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 #[test]
 fn print_gives_the_last_words_and_nothing_else() {
@@ -199,4 +200,23 @@ fn a_reader_that_is_gone_ends_the_run() {
     shell.args(["-c", r#""$0" --mode json --model "$1" go | head -n 1; exit ${PIPESTATUS[0]}"#]).arg(pith).arg(&model);
     let run = pith_tests::Running::start(shell, std::time::Duration::from_secs(25)).finish();
     assert_ne!(run.code, Some(0), "{run}");
+}
+
+/// What the system does not give is said in a sentence, whatever it is.
+#[test]
+fn a_system_that_gives_little_is_told_of() {
+    let home = Home::new();
+    let model = home.scripted(json!([{ "calls": [{ "id": "1", "name": "ls", "arguments": {} }] }, { "text": "done" }]));
+    let pith = home.command(&["--model", &model, "-p", "go"]);
+    let run = |before: &str| {
+        let mut limited = home.bare("bash");
+        limited.args(["-c", &format!("{before}; exec \"$0\" \"$@\"")]).arg(pith.get_program()).args(pith.get_args());
+        let run = Running::start(limited, Duration::from_secs(60)).finish();
+        assert!(!run.to_string().contains("panicked"), "{before}: {run}");
+        run
+    };
+    run("ulimit -n 64").ok().prints("done\n");
+    run("ulimit -n 16").exits(2).says("Too many open files");
+    run("ulimit -v 300000").ok().says("the system gives this process no more memory");
+    run("export XDG_STATE_HOME=/proc/none").ok().prints("done\n");
 }

@@ -26,6 +26,9 @@ const TOO_MANY_PARTS: &str = "resource limit exceeded: ";
 /// The same where a guest asks for more random bytes than `max_random_size` allows.
 const TOO_MUCH_RANDOM: &str = "requested len ";
 
+/// The system's words where an instance's memory cannot be mapped: addresses are reserved by the gigabyte.
+const NO_MEMORY: &str = "Cannot allocate memory";
+
 /// The cause of a failed call.
 pub(crate) fn cause(error: &wasmtime::Error, refused: Option<Refused>) -> String {
     if let Some(exceeded) = error.downcast_ref::<Exceeded>() {
@@ -43,6 +46,9 @@ pub(crate) fn cause(error: &wasmtime::Error, refused: Option<Refused>) -> String
     }
     if root.starts_with(TOO_MUCH_RANDOM) {
         return format!("asked for more than {} MiB of random bytes at once", RANDOM_BYTES >> 20);
+    }
+    if root.contains(NO_MEMORY) {
+        return "could not be started: the system gives this process no more memory (is `ulimit -v` set?)".to_owned();
     }
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
         return format!("left with exit code {}", exit.0);
