@@ -115,13 +115,15 @@ async fn context_files() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attachments() {
     each("@file", async |_, home, trap| {
-        // What the user names is followed out of the folder: it is the user's own word. Nothing else is different.
         let path = home.work().join("file.txt");
         let _held = trap.set(home, &path);
-        let work = home.work();
-        let reading = tokio::task::spawn_blocking(move || read_input(&work, &["@file.txt".to_owned()], None));
-        let read = tokio::time::timeout(LIMIT, reading).await.expect("it ends").unwrap();
-        assert_eq!(read.is_ok(), trap == Trap::Outside, "{trap:?}: {read:?}");
+        // A link out of the folder is the repository's word. By its whole path the user names it, and what it leads to.
+        for (written, follows) in [("@file.txt".to_owned(), false), (format!("@{}", path.display()), true)] {
+            let (work, word) = (home.work(), written.clone());
+            let reading = tokio::task::spawn_blocking(move || read_input(&work, &[word], None));
+            let read = tokio::time::timeout(LIMIT, reading).await.expect("it ends").unwrap();
+            assert_eq!(read.is_ok(), follows && trap == Trap::Outside, "{trap:?}, {written}: {read:?}");
+        }
     })
     .await;
 }
