@@ -26,7 +26,7 @@ pub fn heading(plan: &Plan) -> String {
         ""
     };
     format!(
-        "# First figures\n\nWhat the next work has to beat. Written by `pith-bench`; every number was measured in this one run.\n\n\
+        "# Figures\n\nWhat the next work has to beat. Written by `pith-bench`; every number was measured in this one run.\n\n\
          - {date}; {cores} cores ({cpu}), {memory:.0} GiB of memory, Linux {kernel}; load before the run {load}{disturbed}\n\
          - release profile of the workspace (no LTO, 16 codegen units, overflow checks), {rustc}\n\
          - medians of {rounds} rounds ({slow} where a round takes a second), all parts interleaved; p90 in brackets\n",
