@@ -147,7 +147,7 @@ fn check_journal(peer: &Peer, wire: Wire) {
         let body = &post["body"];
         assert_eq!(body["model"], "fake-1", "{body}");
         let tools = body["tools"].as_array().expect("tools");
-        assert_eq!(tools.len(), 7, "{body}");
+        assert_eq!(tools.len(), 8, "{body}");
         // As aimock keeps it: every wire in the shape of chat messages.
         let messages = body["messages"].as_array().expect("messages");
         let prompts = messages.iter().filter(|message| message["role"] == "user").count();
