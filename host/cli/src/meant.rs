@@ -47,21 +47,8 @@ fn nearest(command: &Command, word: &str) -> Option<Command> {
 /// How many letters have to be changed, put in, left out, or swapped with the next. Words are as long as a command line lets them be: those
 /// that are much longer than a name are told by their length.
 fn distance(word: &str, name: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (word.chars().take(name.len() + 3).collect(), name.chars().collect());
-    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let changed = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = changed.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
+    let word: String = word.chars().take(name.len() + 3).collect();
+    strsim::osa_distance(&word, name)
 }
 
 #[cfg(test)]

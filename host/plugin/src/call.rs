@@ -111,11 +111,11 @@ impl Caller {
         };
         let deadline = Deadline::at(deadline);
         let begun = plugin.facts.usage.of(called.name).begin(bytes);
+        let writing = Writing::default();
         let served = if plugin.facts.folders.list.is_empty() {
-            let writing = Writing::default();
             serve(self.engines.clone(), plugin.clone(), called, deadline, scope.clone(), writing, work).await
         } else {
-            self.serve_threaded(plugin, called, deadline, scope.clone(), work).await
+            self.serve_threaded(plugin, called, deadline, scope.clone(), writing, work).await
         };
         let ended = match served {
             Served::Gave(gave, instance) => match accept(gave) {
@@ -158,6 +158,7 @@ impl Caller {
         called: Called,
         deadline: Arc<Deadline>,
         scope: CallScope,
+        writing: Writing,
         work: Work<T>,
     ) -> Served<T> {
         let cancel = scope.cancel.clone();
@@ -166,7 +167,6 @@ impl Caller {
         let _ends_with_this = own_cancel.clone().drop_guard();
         let scope = CallScope { cancel: own_cancel, ..scope };
         let (engines, own, ends) = (self.engines.clone(), plugin.clone(), deadline.clone());
-        let writing = Writing::default();
         let own_writing = writing.clone();
         let runtime = tokio::runtime::Handle::current();
         let job = move || runtime.block_on(serve(engines, own, called, ends, scope, own_writing, work));

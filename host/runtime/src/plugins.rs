@@ -192,23 +192,8 @@ pub(crate) fn unread<'s>(tables: impl Iterator<Item = &'s String>, loaded: &[Str
 /// The name that this one is a slip of: at most a third of it differs.
 fn nearest<'n>(name: &str, names: &'n [String]) -> Option<&'n str> {
     let limit = (name.chars().count() / 3).max(1);
-    let best = names.iter().map(|other| (distance(name, other), other.as_str())).min()?;
+    let best = names.iter().map(|other| (strsim::levenshtein(name, other), other.as_str())).min()?;
     (best.0 <= limit).then_some(best.1)
-}
-
-/// How many characters have to be changed, put in or left out.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (at, from) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
-        for (to, with) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(from != *with);
-            diagonal = row[to + 1];
-            row[to + 1] = changed.min(diagonal + 1).min(row[to] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

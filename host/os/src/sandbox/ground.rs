@@ -10,36 +10,17 @@ use std::sync::Arc;
 
 use rustix::fs::{Access, access};
 
-use super::{SandboxBackend, SandboxError, SandboxGap};
+use super::{SandboxBackend, SandboxError, SandboxGap, sockets};
 
 /// Folders that children of bubblewrap have of their own, or that lead to nothing of the disk.
 const OWN_FOLDERS: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 /// Folders in which nothing of a user's lies; of `/dev` that is not true of `/dev/shm`.
 const SYSTEM_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Variables that lead to what a child must not reach: agents, buses, and programs that type into the user's terminals or editors for whoever
-/// asks. Without them programs do not even try.
-const WITHHELD: [&str; 19] = [
-    "SSH_AUTH_SOCK",
-    "SSH_AGENT_PID",
-    "GPG_AGENT_INFO",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "DBUS_SESSION_BUS_PID",
-    "DBUS_STARTER_ADDRESS",
-    "TMUX",
-    "TMUX_PANE",
-    "STY",
-    "ZELLIJ",
-    "WEZTERM_UNIX_SOCKET",
-    "KITTY_LISTEN_ON",
-    "ALACRITTY_SOCKET",
-    "NVIM",
-    "NVIM_LISTEN_ADDRESS",
-    "EMACS_SOCKET_NAME",
-    "VSCODE_IPC_HOOK_CLI",
-    "I3SOCK",
-    "SWAYSOCK",
-];
+/// Variables that go with those that name a socket ([`sockets::WITHHELD`]): of agents, buses, and programs that type into the user's terminals for
+/// whoever asks.
+const WITHHELD_TOO: [&str; 6] =
+    ["SSH_AGENT_PID", "DBUS_SESSION_BUS_PID", "DBUS_STARTER_ADDRESS", "TMUX_PANE", "STY", "ZELLIJ"];
 
 /// The most of the table of mounts that is read, in bytes.
 const MOUNTS_LIMIT_BYTES: usize = 4 << 20;
@@ -80,7 +61,7 @@ impl SandboxGround {
 
     pub(super) fn environment_of_child(&self, mut env: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
         env.retain(|(name, value)| {
-            let is_withheld = WITHHELD.iter().any(|withheld| name == withheld);
+            let is_withheld = sockets::WITHHELD.iter().chain(&WITHHELD_TOO).any(|withheld| name == withheld);
             // Addresses of engines on a network stay.
             let is_engine =
                 (name == "DOCKER_HOST" || name == "CONTAINER_HOST") && value.as_bytes().starts_with(b"unix:");

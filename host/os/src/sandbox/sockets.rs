@@ -34,13 +34,10 @@ const ELSEWHERE: [&str; 4] = [
     "/var/lib/incus/unix.socket",
 ];
 
-/// Variables that name one, as a path or as an address with it.
-const VARIABLES: [&str; 16] = [
+/// Variables that name one, as a path or as an address with it, and that children are not given either: without them programs do not even try.
+pub(super) const WITHHELD: [&str; 13] = [
     "SSH_AUTH_SOCK",
     "DBUS_SESSION_BUS_ADDRESS",
-    "DBUS_SYSTEM_BUS_ADDRESS",
-    "DOCKER_HOST",
-    "CONTAINER_HOST",
     "GPG_AGENT_INFO",
     "TMUX",
     "WEZTERM_UNIX_SOCKET",
@@ -54,6 +51,9 @@ const VARIABLES: [&str; 16] = [
     "SWAYSOCK",
 ];
 
+/// Variables that name one or an address on the network, as which children are given them.
+const GIVEN: [&str; 3] = ["DBUS_SYSTEM_BUS_ADDRESS", "DOCKER_HOST", "CONTAINER_HOST"];
+
 /// Variables that name a folder of such sockets; as those beneath the home folder.
 const FOLDER_VARIABLES: [&str; 5] = ["TMUX_TMPDIR", "SCREENDIR", "ZELLIJ_SOCKET_DIR", "GNUPGHOME", "XDG_RUNTIME_DIR"];
 
@@ -62,7 +62,8 @@ const ENTRIES_MAX: usize = 1000;
 
 /// Those that are there now and that a child would see.
 pub(super) fn to_cover(ground: &SandboxGround, view: &View<'_>) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = VARIABLES.iter().filter_map(|name| named(name, ground.variable(name)?)).collect();
+    let variables = WITHHELD.iter().chain(&GIVEN);
+    let mut found: Vec<PathBuf> = variables.filter_map(|name| named(name, ground.variable(name)?)).collect();
     found.extend(ELSEWHERE.iter().map(PathBuf::from));
     let mut folders: Vec<PathBuf> =
         FOLDER_VARIABLES.iter().filter_map(|name| ground.variable(name).map(PathBuf::from)).collect();
