@@ -76,12 +76,12 @@ fn edited(entry: &Entry, content: &[Content]) -> Option<Arc<Message>> {
 /// An entry as the model reads it; none where it does not.
 fn shown(entry: &Entry) -> Option<Arc<Message>> {
     match &entry.body {
-        EntryBody::Message(entry) => match &entry.message {
-            Message::User(_) | Message::ToolResult(_) => Some(Arc::new(entry.message.clone())),
+        EntryBody::Message(entry) => match entry.message.as_ref() {
+            Message::User(_) | Message::ToolResult(_) => Some(entry.message.clone()),
             // A reply that failed or was stopped is no ground to build on; its words stay in the session.
             Message::Assistant(reply) => {
                 let whole = !matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted);
-                (whole && !reply.content.is_empty()).then(|| Arc::new(entry.message.clone()))
+                (whole && !reply.content.is_empty()).then(|| entry.message.clone())
             }
             Message::BashExecution(run) if run.exclude_from_context != Some(true) => {
                 Some(user_words(bash_words(run), run.timestamp))
@@ -201,7 +201,7 @@ impl PromptState {
     pub(crate) fn replay(path: &[Arc<Entry>]) -> Self {
         let mut state = Self::default();
         for entry in path {
-            if let Some(Message::System(patch)) = entry.message() {
+            if let Some(Message::System(patch)) = entry.message().map(AsRef::as_ref) {
                 state.apply(patch);
             }
         }

@@ -188,7 +188,7 @@ impl Agent {
         }
         for entry in self.session.append_all(bodies)? {
             if let EntryBody::Message(entry) = &entry.body {
-                let message = Arc::new(entry.message.clone());
+                let message = entry.message.clone();
                 self.outbox.send(Event::MessageStart { message: message.clone() }).await;
                 self.outbox.send(Event::MessageEnd { message: message.clone() }).await;
                 run.messages.push(message);

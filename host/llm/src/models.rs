@@ -30,7 +30,14 @@ impl Prices {
         let (input, output) = (of(usage.input, self.input), of(usage.output, self.output));
         let (cache_read, cache_write) =
             (of(usage.cache_read, self.cache_read), of(usage.cache_write, self.cache_write));
-        Cost { input, output, cache_read, cache_write, total: input + output + cache_read + cache_write }
+        Cost {
+            input,
+            output,
+            cache_read,
+            cache_write,
+            total: input + output + cache_read + cache_write,
+            unknown: false,
+        }
     }
 }
 

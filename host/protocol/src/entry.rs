@@ -1,8 +1,12 @@
 //! Entries: the lines of a session file.
 
-use crate::{Content, EntryId, Message, SessionId, content::lenient_content};
+use crate::{
+    Content, EntryId, Message, SessionId, Usage,
+    content::{lenient_content, or_default},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// The version of the session format that Pith writes.
 pub const SESSION_VERSION: u32 = 3;
@@ -64,14 +68,15 @@ pub enum EntryBody {
     CustomMessage(CustomMessageEntry),
     Label(Label),
     SessionInfo(SessionInfo),
+    Usage(UsageEntry),
     Unknown {},
 }
 
 /// `message`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageEntry {
-    /// The message.
-    pub message: Message,
+    /// The message; shared with every view of it.
+    pub message: Arc<Message>,
 }
 
 /// `model_change`.
@@ -106,9 +111,15 @@ pub struct Compaction {
     /// The whole state of prompt and tools at this point.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_message: Option<Value>,
-    /// For views and later compactions.
+    /// For views and later compactions: `readFiles` and `modifiedFiles`, lists of paths, where Pith or pi made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
+    /// What making the summary took.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    pub usage: Option<Usage>,
+    /// The summary is another's than the writing program's own.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    pub from_hook: Option<bool>,
 }
 
 /// `branch_summary`.
@@ -120,6 +131,15 @@ pub struct BranchSummaryEntry {
     pub from_id: String,
     /// The summary.
     pub summary: String,
+    /// For views and later summaries: `readFiles` and `modifiedFiles`, lists of paths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+    /// What making the summary took.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    pub usage: Option<Usage>,
+    /// The summary is another's than the writing program's own.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    pub from_hook: Option<bool>,
 }
 
 /// `context_edit`: changes or leaves out one entry in the model's view.
@@ -194,6 +214,27 @@ pub struct SessionInfo {
     pub name: Option<String>,
 }
 
+/// `usage`: tokens that no message of this session counts, such as a summary's or a plugin's own. In totals, not in what the model reads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageEntry {
+    /// What they were used for: `compaction`, `branch_summary`, `plugin` ...
+    #[serde(default)]
+    pub kind: String,
+    /// The provider.
+    #[serde(default)]
+    pub provider: String,
+    /// The provider's id of the model.
+    #[serde(default)]
+    pub model: String,
+    /// The tokens.
+    #[serde(default, deserialize_with = "or_default")]
+    pub usage: Usage,
+    /// Who used them, such as a plugin's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
 /// What every entry has.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -228,7 +269,7 @@ impl Entry {
     }
 
     /// The message, where the entry is one.
-    pub fn message(&self) -> Option<&Message> {
+    pub fn message(&self) -> Option<&Arc<Message>> {
         match &self.body {
             EntryBody::Message(entry) => Some(&entry.message),
             _ => None,
@@ -237,7 +278,7 @@ impl Entry {
 }
 
 /// The types that `read_body` knows.
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 11] = [
     "message",
     "model_change",
     "thinking_level_change",
@@ -248,6 +289,7 @@ const KINDS: [&str; 10] = [
     "custom_message",
     "label",
     "session_info",
+    "usage",
 ];
 
 /// The line with U+FFFD for every `\u` escape of half a character; none where there is no such escape.
@@ -291,6 +333,7 @@ fn read_body(kind: &str, line: &[u8]) -> Result<EntryBody, serde_json::Error> {
         "custom_message" => EntryBody::CustomMessage(serde_json::from_slice(line)?),
         "label" => EntryBody::Label(serde_json::from_slice(line)?),
         "session_info" => EntryBody::SessionInfo(serde_json::from_slice(line)?),
+        "usage" => EntryBody::Usage(serde_json::from_slice(line)?),
         _ => EntryBody::Unknown {},
     })
 }
@@ -309,6 +352,7 @@ impl EntryBody {
             Self::CustomMessage(_) => "custom_message",
             Self::Label(_) => "label",
             Self::SessionInfo(_) => "session_info",
+            Self::Usage(_) => "usage",
             Self::Unknown {} => "unknown",
         }
     }
@@ -316,7 +360,7 @@ impl EntryBody {
 
 impl From<Message> for EntryBody {
     fn from(message: Message) -> Self {
-        Self::Message(MessageEntry { message })
+        Self::Message(MessageEntry { message: Arc::new(message) })
     }
 }
 
@@ -328,7 +372,7 @@ mod tests {
     fn text_of(content: &str) -> String {
         let line = format!(r#"{{"type":"message","id":"a","message":{{"role":"user","content":{content}}}}}"#);
         let entry = Entry::read(line.as_bytes()).unwrap();
-        match entry.message() {
+        match entry.message().map(AsRef::as_ref) {
             Some(Message::User(user)) => user.content.iter().filter_map(Content::as_text).collect(),
             other => panic!("{other:?}"),
         }
@@ -349,12 +393,12 @@ mod tests {
                 r#"{{"type":"message","id":"a","message":{{"role":"assistant","content":[{{"type":"toolCall","id":"c","name":"n","arguments":{arguments}}}]}}}}"#
             );
             let entry = Entry::read(line.as_bytes()).unwrap();
-            let Some(Message::Assistant(reply)) = entry.message() else { panic!("{entry:?}") };
+            let Some(Message::Assistant(reply)) = entry.message().map(AsRef::as_ref) else { panic!("{entry:?}") };
             assert_eq!(reply.tool_calls().next().unwrap().arguments.len(), expected, "{arguments}");
         }
         let reply = br#"{"type":"message","id":"a","message":{"role":"assistant","content":"hi","usage":{"input":-1.5},"stopReason":"deferred","durationMs":1.5,"timestamp":"now"}}"#;
         let entry = Entry::read(reply).unwrap();
-        assert!(matches!(entry.message(), Some(Message::Assistant(reply)) if reply.text() == "hi"));
+        assert!(matches!(entry.message().map(AsRef::as_ref), Some(Message::Assistant(reply)) if reply.text() == "hi"));
         let odd = Entry::read(br#"{"type":"message","id":"a","message":{"role":"nobody"}}"#).unwrap();
         assert!(odd.is_unreadable());
         assert!(!Entry::read(br#"{"type":"from_the_future","id":"a"}"#).unwrap().is_unreadable());

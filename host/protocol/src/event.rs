@@ -1,11 +1,11 @@
 //! Events: what a session tells every face. The JSON face prints each as one line.
 
-use crate::{Content, Entry, Message, ToolCall, ToolOutput, ToolResultMessage, Usage};
+use crate::{Content, Entry, EntryId, Message, ToolCall, ToolOutput, ToolResultMessage, Usage};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What happened. Names and payloads are pi's, except for the last four.
+/// What happened. Names and payloads are pi's, except for those that say that they are Pith's own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Event {
@@ -116,6 +116,39 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         final_error: Option<String>,
     },
+    /// Older messages are about to be summed up or left out, so that the rest fits the model's window.
+    CompactionStart {
+        /// Why.
+        reason: CompactionReason,
+    },
+    /// That is over.
+    CompactionEnd {
+        /// Why it began.
+        reason: CompactionReason,
+        /// What it came to; none where it failed, was stopped, or there was nothing to do.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        result: Option<CompactionResult>,
+        /// It was stopped.
+        aborted: bool,
+        /// The request that did not fit is sent again.
+        will_retry: bool,
+        /// What failed. With a `result`: why the summary is the host's own.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error_message: Option<String>,
+    },
+    /// The session was named, or lost its name.
+    SessionInfoChanged {
+        /// None where it has none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// The leaf was moved: what follows goes on from another entry. Pith's own.
+    LeafMoved {
+        /// The new leaf; none before the first entry.
+        leaf_id: Option<EntryId>,
+        /// The leaf before.
+        from_id: Option<EntryId>,
+    },
     /// A gate asked or denied. Pith's own.
     GateVerdict {
         /// The call.
@@ -143,6 +176,38 @@ pub enum Event {
         /// One sentence.
         message: String,
     },
+}
+
+/// Why messages are summed up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CompactionReason {
+    /// The user, or a plugin, asked.
+    Manual,
+    /// The window is nearly full.
+    Threshold,
+    /// The provider refused a request as too long.
+    Overflow,
+}
+
+/// What summing up came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompactionResult {
+    /// What stands for the older messages.
+    pub summary: String,
+    /// The first entry that is kept.
+    pub first_kept_entry_id: EntryId,
+    /// Tokens before.
+    pub tokens_before: u64,
+    /// Estimated tokens after.
+    pub estimated_tokens_after: u64,
+    /// What making it took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// For views: `readFiles` and `modifiedFiles`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
 }
 
 /// A gate's word.

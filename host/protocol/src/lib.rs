@@ -19,9 +19,9 @@ pub use command::Command;
 pub use content::{Content, Image, Text, Thinking, ToolCall};
 pub use entry::{
     BranchSummaryEntry, Compaction, ContextEdit, Custom, CustomMessageEntry, Entry, EntryBody, Header, Label,
-    MessageEntry, ModelChange, Replacement, SESSION_VERSION, SessionInfo, ThinkingLevelChange,
+    MessageEntry, ModelChange, Replacement, SESSION_VERSION, SessionInfo, ThinkingLevelChange, UsageEntry,
 };
-pub use event::{AssistantDelta, Delta, Event, ToolResultView, VerdictKind};
+pub use event::{AssistantDelta, CompactionReason, CompactionResult, Delta, Event, ToolResultView, VerdictKind};
 pub use id::{EntryId, SessionId};
 pub use message::{
     AssistantMessage, BashExecution, BranchSummary, CompactionSummary, CustomMessage, Message, StopReason,

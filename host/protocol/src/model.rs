@@ -72,7 +72,7 @@ impl ThinkingLevel {
     }
 }
 
-/// Tokens of one reply, and what they cost in US dollars (0 where the price is unknown).
+/// Tokens of one reply, and what they cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {
@@ -93,7 +93,7 @@ pub struct Usage {
     pub cost: Cost,
 }
 
-/// US dollars.
+/// US dollars. Where the price is not known all are 0, because pi reads numbers here, and `unknown` says so: see [`Usage::cost_total`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Cost {
@@ -107,9 +107,18 @@ pub struct Cost {
     pub cache_write: f64,
     /// All four.
     pub total: f64,
+    /// The price is not known. pi ignores it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
 }
 
 impl Usage {
+    /// What it cost in US dollars. None where that is unknown: it says so, or tokens were used and nothing is said to have been paid.
+    pub fn cost_total(&self) -> Option<f64> {
+        let is_silent = self.cost.total == 0.0 && self.total_tokens > 0;
+        (!self.cost.unknown && !is_silent).then_some(self.cost.total)
+    }
+
     /// Sets `total_tokens` from its parts.
     pub fn totalled(mut self) -> Self {
         self.total_tokens =

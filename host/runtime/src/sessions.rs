@@ -241,7 +241,7 @@ fn opened(session: Session, file: PathBuf, notices: Vec<String>) -> Opened {
             }
             EntryBody::ThinkingLevelChange(change) => thinking = settings::level(&change.thinking_level),
             EntryBody::Message(entry) => {
-                if let Message::Assistant(reply) = &entry.message
+                if let Message::Assistant(reply) = entry.message.as_ref()
                     && !reply.provider.is_empty()
                     && !reply.model.is_empty()
                 {
