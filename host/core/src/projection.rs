@@ -201,7 +201,7 @@ impl PromptState {
     pub(crate) fn replay(path: &[Arc<Entry>]) -> Self {
         let mut state = Self::default();
         for entry in path {
-            if let Some(Message::System(patch)) = entry.message().map(AsRef::as_ref) {
+            if let Some(Message::System(patch)) = entry.message() {
                 state.apply(patch);
             }
         }

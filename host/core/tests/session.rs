@@ -228,7 +228,7 @@ fn damage_loses_only_its_line_and_the_next_append_starts_fresh() {
         session.append(user("after")).unwrap();
         let (again, _) = bytes.resume();
         let last = again.path().last().unwrap().clone();
-        assert!(matches!(last.message().map(AsRef::as_ref), Some(Message::User(_))), "{file}");
+        assert!(matches!(last.message(), Some(Message::User(_))), "{file}");
         assert_eq!(again.path().len(), path.len() + 1, "{file}: nothing more is lost by the append");
     }
 }

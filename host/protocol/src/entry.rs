@@ -269,7 +269,12 @@ impl Entry {
     }
 
     /// The message, where the entry is one.
-    pub fn message(&self) -> Option<&Arc<Message>> {
+    pub fn message(&self) -> Option<&Message> {
+        self.shared_message().map(AsRef::as_ref)
+    }
+
+    /// The same, to be kept.
+    pub fn shared_message(&self) -> Option<&Arc<Message>> {
         match &self.body {
             EntryBody::Message(entry) => Some(&entry.message),
             _ => None,
@@ -372,7 +377,7 @@ mod tests {
     fn text_of(content: &str) -> String {
         let line = format!(r#"{{"type":"message","id":"a","message":{{"role":"user","content":{content}}}}}"#);
         let entry = Entry::read(line.as_bytes()).unwrap();
-        match entry.message().map(AsRef::as_ref) {
+        match entry.message() {
             Some(Message::User(user)) => user.content.iter().filter_map(Content::as_text).collect(),
             other => panic!("{other:?}"),
         }
@@ -393,12 +398,12 @@ mod tests {
                 r#"{{"type":"message","id":"a","message":{{"role":"assistant","content":[{{"type":"toolCall","id":"c","name":"n","arguments":{arguments}}}]}}}}"#
             );
             let entry = Entry::read(line.as_bytes()).unwrap();
-            let Some(Message::Assistant(reply)) = entry.message().map(AsRef::as_ref) else { panic!("{entry:?}") };
+            let Some(Message::Assistant(reply)) = entry.message() else { panic!("{entry:?}") };
             assert_eq!(reply.tool_calls().next().unwrap().arguments.len(), expected, "{arguments}");
         }
         let reply = br#"{"type":"message","id":"a","message":{"role":"assistant","content":"hi","usage":{"input":-1.5},"stopReason":"deferred","durationMs":1.5,"timestamp":"now"}}"#;
         let entry = Entry::read(reply).unwrap();
-        assert!(matches!(entry.message().map(AsRef::as_ref), Some(Message::Assistant(reply)) if reply.text() == "hi"));
+        assert!(matches!(entry.message(), Some(Message::Assistant(reply)) if reply.text() == "hi"));
         let odd = Entry::read(br#"{"type":"message","id":"a","message":{"role":"nobody"}}"#).unwrap();
         assert!(odd.is_unreadable());
         assert!(!Entry::read(br#"{"type":"from_the_future","id":"a"}"#).unwrap().is_unreadable());

@@ -43,7 +43,7 @@ fn words(session: &Session) -> Vec<String> {
     session
         .path()
         .iter()
-        .filter_map(|entry| match entry.message()?.as_ref() {
+        .filter_map(|entry| match entry.message()? {
             Message::User(user) => user.content.first()?.as_text().map(str::to_owned),
             Message::Assistant(reply) => Some(reply.text()),
             _ => None,

@@ -111,7 +111,7 @@ impl Conversation {
 fn earlier_messages(pith: &Pith) -> Vec<(bool, String)> {
     let mut messages: Vec<(bool, String)> = pith.session().with_path(|path| {
         path.rev()
-            .filter_map(|entry| match entry.message()?.as_ref() {
+            .filter_map(|entry| match entry.message()? {
                 Message::User(user) => {
                     Some((true, user.content.iter().filter_map(Content::as_text).collect::<String>()))
                 }
