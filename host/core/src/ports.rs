@@ -11,6 +11,7 @@ use pith_protocol::{
     AssistantMessage, CallOrigin, Delta, GuestError, Message, ModelRef, ThinkingLevel, ToolDeclaration, ToolOutput,
     ToolSpec, Usage,
 };
+use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
@@ -83,6 +84,8 @@ pub struct ModelFailure {
     pub kind: FailureKind,
     /// How long the provider asks to wait.
     pub retry_after: Option<Duration>,
+    /// The model's window, where an overflow names it.
+    pub window_tokens: Option<u64>,
 }
 
 /// Kinds of failed requests.
@@ -185,6 +188,81 @@ pub trait Hooks: Send + Sync {
         output: ToolOutput,
         scope: CallScope,
     ) -> BoxFuture<'a, Filtered>;
+
+    /// Sums messages up: the compactors, one after the other in a stable order, until one of them does not leave it to the next. What it asks
+    /// models for goes through the scope. Dropping the future ends the call.
+    fn summarise<'a>(&'a self, _: &'a SummaryJob, _: CallScope) -> BoxFuture<'a, Summarised> {
+        Box::pin(std::future::ready(Summarised::None))
+    }
+}
+
+/// What is to be summed up.
+#[derive(Clone, Debug)]
+pub struct SummaryJob {
+    /// Why.
+    pub reason: SummaryReason,
+    /// Which part of it.
+    pub part: SummaryPart,
+    /// What is to be replaced, oldest first, as the model saw it: user, assistant and tool result messages.
+    pub messages: Vec<Arc<Message>>,
+    /// The summary of what stood before them, to be brought up to date; it is replaced as well. None for `TurnStart`.
+    pub previous_summary: Option<String>,
+    /// What the user wants of the summary.
+    pub instructions: Option<String>,
+    /// Files read so far and not modified, those of earlier summaries included; sorted. Empty for `TurnStart`: they are the whole's.
+    pub files_read: Vec<String>,
+    /// Files modified, in the same way.
+    pub files_modified: Vec<String>,
+    /// The longest summary that is taken, in estimated tokens (four characters each).
+    pub limit_tokens: u32,
+}
+
+/// Why messages are summed up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SummaryReason {
+    /// The user, or a plugin, asked.
+    Manual,
+    /// The window is nearly full.
+    Threshold,
+    /// The provider refused a request as too long.
+    Overflow,
+    /// A branch is left; this is of what happened there.
+    Branch,
+}
+
+/// Which part a job is of. What follows a user's message until the next one is a turn; where one alone is longer than what is kept, it is cut
+/// in two, and its beginning is summed up by a job of its own, after the history's. The host joins the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SummaryPart {
+    /// All that is replaced.
+    Whole,
+    /// What stands before the turn that is cut.
+    History,
+    /// The beginning of that turn; its end stays as it is.
+    TurnStart,
+}
+
+/// What became of a job.
+#[derive(Clone, Debug)]
+pub enum Summarised {
+    /// There is no compactor, or all of them left it to the next: it is the host's.
+    None,
+    /// The summary.
+    Summary {
+        /// Who wrote it.
+        plugin: String,
+        /// The summary.
+        text: String,
+        /// For views and the plugin itself.
+        details: Option<Value>,
+    },
+    /// A compactor failed or refused.
+    Stopped {
+        /// The plugin.
+        plugin: String,
+        /// Why.
+        stop: Stop,
+    },
 }
 
 /// One gate's answer.

@@ -124,7 +124,8 @@ impl Agent {
                 Some(ModelEvent::Done { message, failure }) => return Heard { reply: message, failure, begun },
                 None => {
                     let reply = self.unborn(StopReason::Error, "the model's stream ended without an end");
-                    let failure = Some(ModelFailure { kind: FailureKind::Unavailable, retry_after: None });
+                    let failure =
+                        Some(ModelFailure { kind: FailureKind::Unavailable, retry_after: None, window_tokens: None });
                     return Heard { reply, failure, begun };
                 }
             }

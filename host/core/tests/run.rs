@@ -292,7 +292,7 @@ fn asks(calls: &[(&str, Value)]) -> Reply {
 fn fails(kind: FailureKind, retry_after: Option<Duration>) -> Reply {
     let error_message = Some("it failed".to_owned());
     let message = AssistantMessage { stop_reason: StopReason::Error, error_message, ..AssistantMessage::default() };
-    (message, Some(ModelFailure { kind, retry_after }))
+    (message, Some(ModelFailure { kind, retry_after, window_tokens: None }))
 }
 
 /// The results that the last request carried, as text.

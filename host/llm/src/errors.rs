@@ -64,7 +64,7 @@ pub(crate) struct Trouble {
 
 impl Trouble {
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { message: message.into(), failure: ModelFailure { kind, retry_after: None } }
+        Self { message: message.into(), failure: ModelFailure { kind, retry_after: None, window_tokens: None } }
     }
 
     /// Adds the wait that the headers ask for; they say it better than the message.
@@ -93,7 +93,7 @@ pub(crate) fn of_response(status: u16, body: &[u8]) -> Trouble {
             let kind = kind_of(Some(status), "", text);
             Trouble {
                 message: format!("{status}: {shown}"),
-                failure: ModelFailure { kind, retry_after: hinted_wait(kind, text) },
+                failure: ModelFailure { kind, retry_after: hinted_wait(kind, text), window_tokens: None },
             }
         }
     }
@@ -116,7 +116,10 @@ pub(crate) fn of_event(event: &Value) -> Trouble {
 /// The same, of an event that is no JSON.
 pub(crate) fn of_event_text(text: &str) -> Trouble {
     let kind = kind_of(None, "", text);
-    Trouble { message: one_line(text), failure: ModelFailure { kind, retry_after: hinted_wait(kind, text) } }
+    Trouble {
+        message: one_line(text),
+        failure: ModelFailure { kind, retry_after: hinted_wait(kind, text), window_tokens: None },
+    }
 }
 
 /// The failure that a body answered with a success tells of.
@@ -183,7 +186,10 @@ impl Reported {
         if !self.word.is_empty() && !message.contains(&self.word) {
             message = format!("{message} ({})", one_line(&self.word));
         }
-        Trouble { message, failure: ModelFailure { kind, retry_after: hinted_wait(kind, &self.message) } }
+        Trouble {
+            message,
+            failure: ModelFailure { kind, retry_after: hinted_wait(kind, &self.message), window_tokens: None },
+        }
     }
 }
 
@@ -271,7 +277,11 @@ mod tests {
         let limited = of(r#"{"error":{"code":"rate_limit_exceeded","message":"Please try again in 1.5s."}}"#).unwrap();
         assert_eq!(
             limited.failure,
-            ModelFailure { kind: FailureKind::RateLimited, retry_after: Some(Duration::from_millis(1_500)) }
+            ModelFailure {
+                kind: FailureKind::RateLimited,
+                retry_after: Some(Duration::from_millis(1_500)),
+                window_tokens: None
+            }
         );
         let key = of(r#"{"error":{"type":"authentication_error","message":"no"}}"#).unwrap();
         assert_eq!(key.failure.kind, FailureKind::Unauthorized);

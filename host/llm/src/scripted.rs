@@ -298,6 +298,7 @@ impl Scripture {
                 failure: ModelFailure {
                     kind: error.kind.into(),
                     retry_after: error.retry_after_ms.map(Duration::from_millis),
+                    window_tokens: None,
                 },
             }),
             (None, Some(ScriptedStop::Length)) => Step::Finish(StopReason::Length),

@@ -145,7 +145,11 @@ async fn rate_limits_say_how_long_to_wait() {
         let ((events, message, failure), _) = ask_server(wire, answer(429, "retry-after: 7\r\n", body)).await;
         assert_eq!(events.len(), 1, "a failure before the start is the only event");
         assert_eq!(message.error_message.as_deref(), Some("429: Slow down (rate_limit_error)"));
-        let expect = ModelFailure { kind: FailureKind::RateLimited, retry_after: Some(Duration::from_secs(7)) };
+        let expect = ModelFailure {
+            kind: FailureKind::RateLimited,
+            retry_after: Some(Duration::from_secs(7)),
+            window_tokens: None,
+        };
         assert_eq!(failure, Some(expect));
     }
 }

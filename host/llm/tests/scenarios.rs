@@ -52,7 +52,11 @@ async fn replies_come_in_their_order_and_in_pieces() {
 
     let (_, message, failure) = play(&model, ModelRequest::default()).await;
     assert_eq!((message.text().as_str(), message.error_message.as_deref()), ("half", Some("slow down")));
-    let expect = ModelFailure { kind: FailureKind::RateLimited, retry_after: Some(Duration::from_millis(50)) };
+    let expect = ModelFailure {
+        kind: FailureKind::RateLimited,
+        retry_after: Some(Duration::from_millis(50)),
+        window_tokens: None,
+    };
     assert_eq!(failure, Some(expect));
 
     let (_, message, failure) = play(&model, ModelRequest::default()).await;
