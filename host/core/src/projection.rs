@@ -19,8 +19,17 @@ pub(crate) const UNANSWERED: &str = "No result was recorded: the run was interru
 pub struct Projection {
     /// The messages, oldest first.
     pub messages: Vec<Arc<Message>>,
+    /// The entry that each of them is of, as many as there are messages: a summary's is its compaction. None for a result that was mended.
+    pub sources: Vec<Option<EntryId>>,
     /// Calls that had no result, and results that had no call, by id.
     pub mended: Vec<String>,
+}
+
+impl Projection {
+    fn push(&mut self, source: Option<&EntryId>, message: Arc<Message>) {
+        self.messages.push(message);
+        self.sources.push(source.cloned());
+    }
 }
 
 /// Projects the entries root -> leaf.
@@ -32,7 +41,7 @@ pub(crate) fn project(path: &[Arc<Entry>]) -> Projection {
         None => (&path[..0], path),
         Some(at) => {
             if let EntryBody::Compaction(compaction) = &path[at].body {
-                messages.push(user_words(wrapped_summary(&compaction.summary, SO_FAR), 0));
+                messages.push((&path[at].id, user_words(wrapped_summary(&compaction.summary, SO_FAR), 0)));
                 let first = path[..at].iter().position(|entry| entry.id == compaction.first_kept_entry_id);
                 (first.map_or(&path[..0], |first| &path[first..at]), &path[at + 1..])
             } else {
@@ -43,8 +52,8 @@ pub(crate) fn project(path: &[Arc<Entry>]) -> Projection {
     for entry in kept.iter().chain(after) {
         match edits.get(&entry.id) {
             Some(None) => {}
-            Some(Some(content)) => messages.extend(edited(entry, content)),
-            None => messages.extend(shown(entry)),
+            Some(Some(content)) => messages.extend(edited(entry, content).map(|message| (&entry.id, message))),
+            None => messages.extend(shown(entry).map(|message| (&entry.id, message))),
         }
     }
     pair(messages)
@@ -135,41 +144,41 @@ fn bash_words(run: &pith_protocol::BashExecution) -> String {
 
 /// Puts every result behind its call, in the order asked; answers calls that have none; leaves out results that have no call. Some servers
 /// number the calls of every reply afresh, so a call's result is the first one of its id that comes after it and is not taken.
-fn pair(messages: Vec<Arc<Message>>) -> Projection {
+fn pair(messages: Vec<(&EntryId, Arc<Message>)>) -> Projection {
     let mut results: HashMap<&str, VecDeque<usize>> = HashMap::new();
-    for (place, message) in messages.iter().enumerate() {
+    for (place, (_, message)) in messages.iter().enumerate() {
         if let Message::ToolResult(result) = message.as_ref() {
             results.entry(&result.tool_call_id).or_default().push_back(place);
         }
     }
     let mut out = Projection::default();
-    for (place, message) in messages.iter().enumerate() {
+    for (place, (source, message)) in messages.iter().enumerate() {
         match message.as_ref() {
             Message::ToolResult(_) => {}
             Message::Assistant(reply) => {
-                out.messages.push(message.clone());
+                out.push(Some(source), message.clone());
                 for call in reply.tool_calls() {
                     let waiting = results.get_mut(call.id.as_str());
                     let taken = waiting.and_then(|places| {
                         let next = places.iter().position(|result| *result > place)?;
                         places.remove(next)
                     });
-                    out.messages.push(match taken {
-                        Some(result) => messages[result].clone(),
+                    match taken {
+                        Some(result) => out.push(Some(messages[result].0), messages[result].1.clone()),
                         None => {
                             out.mended.push(call.id.clone());
-                            Arc::new(Message::ToolResult(unanswered(call, reply.timestamp)))
+                            out.push(None, Arc::new(Message::ToolResult(unanswered(call, reply.timestamp))));
                         }
-                    });
+                    }
                 }
             }
-            _ => out.messages.push(message.clone()),
+            _ => out.push(Some(source), message.clone()),
         }
     }
     let mut left: Vec<usize> = results.into_values().flatten().collect();
     left.sort_unstable();
     for place in left {
-        if let Message::ToolResult(result) = messages[place].as_ref() {
+        if let Message::ToolResult(result) = messages[place].1.as_ref() {
             out.mended.push(result.tool_call_id.clone());
         }
     }
