@@ -9,8 +9,10 @@ mod canonical_form;
 mod coerce;
 mod dialog;
 mod dispatch;
+mod kind;
 mod line;
 mod mailbox;
+mod migrate;
 mod outbox;
 mod ports;
 mod projection;
@@ -19,6 +21,8 @@ mod run;
 mod schema;
 mod scope;
 mod session;
+mod skim;
+mod totals;
 mod tree;
 mod user_call;
 
@@ -28,18 +32,22 @@ pub use dialog::{Answer, CannotAsk, Choice, Field, FieldKind, FieldOption, Plugi
 pub use dispatch::{
     CANCEL_GRACE, CanonicalCall, Dispatched, Dispatcher, Prepared, RESULT_TEXT_LIMIT_BYTES, WRITE_GRACE,
 };
+pub use kind::EntryKind;
 pub use line::{LINE_LIMIT_BYTES, LineFault};
 pub use mailbox::{Mailbox, MailboxFull, QUEUE_MESSAGES};
 pub use outbox::{FACE_QUEUE_EVENTS, Inbox, Outbox};
 pub use ports::{
     AskedQuestion, CallOutcome, Clock, Decision, FailureKind, Fault, Filtered, Hooks, Judgement, Model, ModelCard,
-    ModelEvent, ModelFailure, ModelRequest, OfferedTool, Person, Spool, Stop, Store, StoreError, Summarised,
-    SummaryJob, SummaryPart, SummaryReason, Tools, Verdict,
+    ModelEvent, ModelFailure, ModelRequest, OfferedTool, Person, Spool, Stop, Store, StoreError, StoreFault,
+    Summarised, SummaryJob, SummaryPart, SummaryReason, Tools, Verdict,
 };
 pub use projection::{Projection, PromptState};
 pub use run::{Agent, RetryLaw, RunEnd};
 pub use schema::{Schema, SchemaError};
 pub use scope::{CallScope, Progress, RunFacts};
-pub use session::{Session, SessionError};
-pub use tree::{Diagnostic, LoadedTree, ReadError, TreeReader};
+pub use session::{
+    ForkOrder, ForkPoint, Moved, Session, SessionError, SetAside, Trust, UNSAVED_LIMIT_BYTES, Unsaved,
+};
+pub use totals::{ModelUsage, TITLE_CHARS, Totals};
+pub use tree::{DIAGNOSTICS_KEPT, Diagnostic, LoadedTree, Outlined, ReadError, TreeReader};
 pub use user_call::{UserCall, UserCallEnd, UserCallError};

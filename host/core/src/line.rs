@@ -1,13 +1,18 @@
 //! One line of a session file: a damaged one loses only itself.
 
-use pith_protocol::{Entry, Header};
+use crate::skim::Skimmed;
+use pith_protocol::Header;
 use std::fmt;
 
 /// The longest line that is read, in bytes. One entry is one line; images make long ones.
 pub const LINE_LIMIT_BYTES: usize = 64 << 20;
 
+/// Places on a damaged line from which a whole entry is looked for.
+const TRIES: usize = 4096;
+
 /// How a line is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LineFault {
     /// NUL bytes: what a crash leaves of blocks that were never written.
     Nul,
@@ -17,6 +22,10 @@ pub enum LineFault {
     NotAnEntry,
     /// Over `LINE_LIMIT_BYTES`.
     TooLong,
+    /// A header where an entry should be.
+    SecondHeader,
+    /// There are more entries than can be counted.
+    TooMany,
 }
 
 impl fmt::Display for LineFault {
@@ -26,32 +35,46 @@ impl fmt::Display for LineFault {
             Self::Torn => "it ends in the middle",
             Self::NotAnEntry => "no entry",
             Self::TooLong => "over 64 MiB",
+            Self::SecondHeader => "a second header",
+            Self::TooMany => "too many entries",
         })
     }
 }
 
-/// An entry, and where on its line it begins.
-pub(crate) struct Found {
-    pub entry: Entry,
+/// An entry, and which bytes of its line it is.
+pub(crate) struct Found<'a> {
+    pub skimmed: Skimmed<'a>,
     pub start: usize,
+    pub end: usize,
+}
+
+/// The line without what is no part of JSON at its ends, NUL bytes before it included.
+pub(crate) fn trimmed(bytes: &[u8]) -> (usize, usize) {
+    let start = bytes.iter().take_while(|byte| **byte == 0 || byte.is_ascii_whitespace()).count();
+    let blank = bytes[start..].iter().rev().take_while(|byte| byte.is_ascii_whitespace()).count();
+    (start, bytes.len() - blank)
 }
 
 /// Reads a line. Where a torn entry stands before a whole one (a crash, then an append that did not begin a fresh line), the whole one is
 /// found: the last place from which the line reads as an entry to its end.
-pub(crate) fn read_entry(bytes: &[u8]) -> Result<Found, LineFault> {
-    let lead = bytes.iter().take_while(|byte| **byte == 0 || byte.is_ascii_whitespace()).count();
-    let error = match Entry::read(&bytes[lead..]) {
-        Ok(entry) => return Ok(Found { entry, start: lead }),
+pub(crate) fn read_entry(bytes: &[u8]) -> Result<Found<'_>, LineFault> {
+    let (lead, end) = trimmed(bytes);
+    let error = match Skimmed::read(&bytes[lead..end]) {
+        Ok(skimmed) => return Ok(Found { skimmed, start: lead, end }),
         Err(error) => error,
     };
-    let mut from = bytes.len();
-    // Each try reads to the line's end, so tries are bounded: text that merely quotes an entry's beginning is met from the right, escaped.
-    for _ in 0..64 {
-        let Some(start) = rfind_start(bytes, from) else { break };
-        if start > lead
-            && let Ok(entry) = Entry::read(&bytes[start..])
-        {
-            return Ok(Found { entry, start });
+    // Text that merely quotes an entry's beginning is met from the right, escaped, and a block of an entry is read to its own end only. All
+    // tries together read the line a few times at most.
+    let mut room = bytes.len().saturating_mul(4);
+    let mut from = end;
+    for _ in 0..TRIES {
+        let Some(start) = rfind_start(bytes, from).filter(|start| *start > lead) else { break };
+        match Skimmed::read(&bytes[start..end]) {
+            Ok(skimmed) => return Ok(Found { skimmed, start, end }),
+            Err(error) => match room.checked_sub(error.column()) {
+                Some(left) => room = left,
+                None => break,
+            },
         }
         from = start;
     }
@@ -66,7 +89,8 @@ pub(crate) fn read_entry(bytes: &[u8]) -> Result<Found, LineFault> {
 
 pub(crate) fn read_header(bytes: &[u8]) -> Option<Header> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    serde_json::from_slice::<Header>(bytes).ok().filter(|header| header.kind == "session")
+    let (start, end) = trimmed(bytes);
+    serde_json::from_slice::<Header>(&bytes[start..end]).ok().filter(|header| header.kind == "session")
 }
 
 /// The last place before `from` where an object begins with the key `type`, as every writer of this format begins an entry.

@@ -317,18 +317,35 @@ pub enum Filtered {
 
 /// Keeps a session's lines.
 pub trait Store: Send + Sync {
-    /// Appends whole lines, newline included, in one write. The first call creates what there is to create.
+    /// Appends whole lines, newline included, in one write: all of them or none. What was written of a write that failed is cut off before this
+    /// returns. The first call creates what there is to create.
     fn append(&self, lines: &[u8]) -> Result<(), StoreError>;
-    /// Reads a line back: bytes `offset..offset + length` of what was loaded or appended.
+    /// Reads lines back: bytes `offset..offset + length` of what was loaded or appended; a line, or up to 1 MiB of several.
     fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, StoreError>;
     /// Makes what was appended durable.
     fn sync(&self) -> Result<(), StoreError>;
+}
+
+/// What a store's failure means for the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreFault {
+    /// It cannot write now (full, read-only, a fault of the device). Nothing was written; the session keeps it in memory and tries again.
+    Unwritable,
+    /// Another program changed the file. Nothing more is written to it.
+    Changed,
+    /// The file is as long as it may be.
+    TooLarge,
+    /// What was asked for cannot be read.
+    Unreadable,
 }
 
 /// A store that cannot keep or find a line.
 #[derive(Debug, thiserror::Error)]
 #[error("the session file {file} cannot be {action}: {source}")]
 pub struct StoreError {
+    /// What became of what was to be written.
+    pub kind: StoreFault,
     /// The file, for people.
     pub file: String,
     /// `written`, `read`, `locked` ...

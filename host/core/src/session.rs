@@ -1,15 +1,43 @@
 //! A session: a cheap handle over a tree behind one mutex, held for one synchronous operation and never across an await.
+//!
+//! Here: how one begins and is looked at. `append` writes, `leaf` moves, `marks` names things, `reading` reads what is not in memory, `fork`
+//! copies.
+
+mod append;
+mod fork;
+mod leaf;
+mod marks;
+mod reading;
+
+pub use append::{UNSAVED_LIMIT_BYTES, Unsaved};
+pub use fork::{ForkOrder, ForkPoint};
+pub use leaf::Moved;
+pub use reading::SetAside;
 
 use crate::{
     ports::{Clock, Store, StoreError},
     projection::{self, Projection, PromptState},
-    tree::{Diagnostic, LoadedTree, Tree, entry_at},
+    totals::Totals,
+    tree::{Diagnostic, LoadedTree, Tree},
 };
-use pith_protocol::{Entry, EntryBody, EntryId, Header, SESSION_VERSION, SessionId, iso_from_millis};
+use append::Owed;
+use pith_protocol::{Entry, EntryId, Header, SESSION_VERSION, SessionId, iso_from_millis};
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+
+/// Whose the entries are that were in a file when it was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// This user's store wrote the file. What a mark in it says is of others stays so: an adopted file is still that when it is opened again.
+    Own,
+    /// Others wrote it, or may have changed it. The first append leaves a mark, so that they stay foreign when the file is opened again.
+    #[default]
+    Foreign,
+    /// Others wrote it, and the user said that they are to be trusted. The first append leaves a mark of that, where one says otherwise.
+    Trusted,
+}
 
 /// The handle.
 #[derive(Clone)]
@@ -25,11 +53,12 @@ struct Shared {
 
 struct State {
     tree: Tree,
-    /// Lines that go before the next append: the header of a new file, copied lines, a newline after a torn tail.
-    owed: Vec<u8>,
+    owed: Owed,
+    /// What the next append says of what stands before it: that it is trusted, or not.
+    mark: Option<bool>,
 }
 
-/// A session that cannot be read.
+/// Something that a session cannot do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
@@ -39,49 +68,91 @@ pub enum SessionError {
     /// An entry cannot be written as JSON.
     #[error("an entry cannot be written: {0}")]
     Unwritable(#[from] serde_json::Error),
+    /// A line is not what it was when the file was loaded.
+    #[error("entry {id} cannot be read back: {source}")]
+    Changed {
+        /// The entry.
+        id: EntryId,
+        /// How.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The store cannot write, and what waits in memory is as much as may wait.
+    #[error("nothing more can be kept in memory ({bytes} bytes wait to be saved): {source}")]
+    TooMuchUnsaved {
+        /// What waits, in bytes.
+        bytes: u64,
+        /// Why it waits.
+        #[source]
+        source: StoreError,
+    },
+    /// No such entry.
+    #[error("there is no entry {0} in this session")]
+    NotFound(EntryId),
+    /// A `context_edit` cannot be of this one.
+    #[error("entry {id} cannot be changed for the model: {why}")]
+    NotEditable {
+        /// The entry.
+        id: EntryId,
+        /// Why.
+        why: &'static str,
+    },
+    /// A file of an older version, or without its header, is only read.
+    #[error("a session file of format version {0} is only read; it goes on in a new file")]
+    OldFormat(u32),
 }
 
 impl Session {
     /// A new session. Nothing is on disk before the first append.
     pub fn create(id: SessionId, cwd: &Path, store: Box<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self::begin(id, cwd, None, store, clock)
+        let header = new_header(id, cwd, None, clock.as_ref());
+        let owed = Owed::starting(header_line(&header), 0);
+        let mut tree = Tree::new(header);
+        tree.end = owed.end();
+        Self::of(tree, owed, None, cwd, store, clock)
     }
 
-    fn begin(id: SessionId, cwd: &Path, parent: Option<String>, store: Box<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        let header = Header {
-            kind: "session".to_owned(),
-            version: SESSION_VERSION,
-            id: id.clone(),
-            timestamp: iso_from_millis(clock.now_millis()),
-            cwd: cwd.to_string_lossy().into_owned(),
-            parent_session: parent,
-        };
-        let mut owed = serde_json::to_vec(&header).unwrap_or_default();
-        owed.push(b'\n');
-        let mut tree = Tree::new(header);
-        tree.end = owed.len() as u64;
-        let state = Mutex::new(State { tree, owed });
+    fn of(
+        tree: Tree,
+        owed: Owed,
+        mark: Option<bool>,
+        cwd: &Path,
+        store: Box<dyn Store>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let id = tree.header.id.clone();
+        let state = Mutex::new(State { tree, owed, mark });
         Self(Arc::new(Shared { id, cwd: cwd.to_owned(), state, store, clock }))
     }
 
     /// Goes on in the file that was read. The next append begins on a fresh line.
+    ///
+    /// # Errors
+    /// The file can only be adopted (see `LoadedTree::is_current`), or its lines cannot be read back.
     pub fn resume(
         loaded: LoadedTree,
         cwd: &Path,
         store: Box<dyn Store>,
         clock: Arc<dyn Clock>,
+        trust: Trust,
     ) -> Result<(Self, Vec<Diagnostic>), SessionError> {
-        let LoadedTree { mut tree, diagnostics, torn } = loaded;
-        let path = read_path(&tree, store.as_ref())?;
-        tree.set_path(path);
-        let id = tree.header.id.clone();
-        let owed = if torn { b"\n".to_vec() } else { Vec::new() };
-        let state = Mutex::new(State { tree, owed });
-        Ok((Self(Arc::new(Shared { id, cwd: cwd.to_owned(), state, store, clock })), diagnostics))
+        if !loaded.is_current() {
+            return Err(SessionError::OldFormat(loaded.version()));
+        }
+        let LoadedTree { mut tree, diagnostics, torn, .. } = loaded;
+        let start = if torn { b"\n".to_vec() } else { Vec::new() };
+        let owed = Owed::starting(start, tree.end.saturating_sub(u64::from(torn)));
+        let mark = trusted(&mut tree, trust);
+        let session = Self::of(tree, owed, mark, cwd, store, clock);
+        let unreadable = session.wake()?;
+        Ok((session, diagnostics.into_iter().chain(unreadable).collect()))
     }
 
-    /// Goes on in a new file from one that others wrote: its raw lines, as they are, then this session's own. `source` reads the
-    /// other file; nothing is written before the first append.
+    /// Goes on in a new file from one that others wrote: its raw lines, as they are (those of an older version as the present one has them), then
+    /// this session's own. `source` reads the other file; nothing is written before the first append.
+    ///
+    /// # Errors
+    /// The other file's lines cannot be read back.
     pub fn adopt(
         loaded: LoadedTree,
         source: &dyn Store,
@@ -90,25 +161,25 @@ impl Session {
         cwd: &Path,
         store: Box<dyn Store>,
         clock: Arc<dyn Clock>,
+        trust: Trust,
     ) -> Result<(Self, Vec<Diagnostic>), SessionError> {
-        let session = Self::begin(id, cwd, Some(source_name), store, clock);
-        {
-            let mut state = session.lock();
-            let State { tree, owed } = &mut *state;
-            let mut seen = Vec::new();
-            for place in loaded.tree.all_places() {
-                let line = source.read(place.offset, place.length as usize)?;
-                let entry = Entry::read(&line)?;
-                let offset = owed.len() as u64;
-                tree.note(&entry, 0, offset, place.length, &mut seen);
-                owed.extend_from_slice(&line);
-                owed.push(b'\n');
-            }
-            tree.end = owed.len() as u64;
-            let path = loaded_path(tree, owed)?;
-            tree.set_path(path);
-        }
-        Ok((session, loaded.diagnostics))
+        let header = new_header(id, cwd, Some(source_name), clock.as_ref());
+        let mut lines = header_line(&header);
+        let mut places = Vec::with_capacity(loaded.tree.count() as usize);
+        loaded.each_line(source, &mut |_, line| {
+            places.push((lines.len() as u64, u32::try_from(line.len()).unwrap_or(u32::MAX)));
+            lines.extend_from_slice(line);
+            lines.push(b'\n');
+            Ok(())
+        })?;
+        let diagnostics = loaded.diagnostics;
+        let mut tree = loaded.tree.moved_to(header, |index, _| places.get(index as usize).copied().unwrap_or_default());
+        let owed = Owed::starting(lines, 0);
+        tree.end = owed.end();
+        let mark = trusted(&mut tree, trust);
+        let session = Self::of(tree, owed, mark, cwd, store, clock);
+        let unreadable = session.wake()?;
+        Ok((session, diagnostics.into_iter().chain(unreadable).collect()))
     }
 
     /// The session's id.
@@ -136,100 +207,20 @@ impl Session {
         self.lock().tree.is_empty()
     }
 
-    /// Appends one entry at the leaf; it is in the file when this returns.
-    pub fn append(&self, body: impl Into<EntryBody>) -> Result<Arc<Entry>, SessionError> {
-        Ok(self.append_all(vec![body.into()])?.remove(0))
-    }
-
-    /// Appends entries in one write, each at the one before it. All or none: memory is as before where the write fails.
-    pub fn append_all(&self, bodies: Vec<EntryBody>) -> Result<Vec<Arc<Entry>>, SessionError> {
-        let mut state = self.lock();
-        self.append_locked(&mut state, bodies.into_iter().map(|body| (None, body)).collect())
-    }
-
-    /// An id for an entry that `append_reserved` will write: known before the entry is.
-    pub fn reserve_id(&self) -> EntryId {
-        let state = self.lock();
-        self.fresh_id(&state.tree, &[])
-    }
-
-    /// Appends entries under ids from `reserve_id` in one write, unless `check` says why not, looked at under the same lock. An id that was
-    /// taken meanwhile is drawn again.
-    pub fn append_reserved<E>(
-        &self,
-        entries: Vec<(EntryId, EntryBody)>,
-        check: impl FnOnce(&mut dyn DoubleEndedIterator<Item = &Arc<Entry>>) -> Result<(), E>,
-    ) -> Result<Result<Vec<Arc<Entry>>, E>, SessionError> {
-        let mut state = self.lock();
-        if let Err(refused) = check(&mut state.tree.path()) {
-            return Ok(Err(refused));
-        }
-        self.append_locked(&mut state, entries.into_iter().map(|(id, body)| (Some(id), body)).collect()).map(Ok)
-    }
-
-    /// Appends an entry unless `refused` says why not, looked at under the same lock: a check and an append that nothing can come between.
-    pub fn append_if<E>(
-        &self,
-        body: EntryBody,
-        check: impl FnOnce(&mut dyn DoubleEndedIterator<Item = &Arc<Entry>>) -> Result<(), E>,
-    ) -> Result<Result<Arc<Entry>, E>, SessionError> {
-        let mut state = self.lock();
-        if let Err(refused) = check(&mut state.tree.path()) {
-            return Ok(Err(refused));
-        }
-        Ok(Ok(self.append_locked(&mut state, vec![(None, body)])?.remove(0)))
-    }
-
-    fn append_locked(
-        &self,
-        state: &mut State,
-        bodies: Vec<(Option<EntryId>, EntryBody)>,
-    ) -> Result<Vec<Arc<Entry>>, SessionError> {
-        let mut lines = state.owed.clone();
-        let mut added = Vec::with_capacity(bodies.len());
-        let mut leaf = state.tree.leaf_id();
-        for (reserved, body) in bodies {
-            let is_free = |id: &EntryId| {
-                !state.tree.contains(id) && !added.iter().any(|(entry, _): &(Arc<Entry>, u32)| entry.id == *id)
-            };
-            let id = reserved.filter(is_free).unwrap_or_else(|| self.fresh_id(&state.tree, &added));
-            let entry = entry_at(leaf, id.clone(), iso_from_millis(self.0.clock.now_millis()), body);
-            let before = lines.len();
-            serde_json::to_writer(&mut lines, &entry)?;
-            let length = u32::try_from(lines.len() - before).unwrap_or(u32::MAX);
-            lines.push(b'\n');
-            leaf = Some(id);
-            added.push((Arc::new(entry), length));
-        }
-        self.0.store.append(&lines)?;
-        state.owed.clear();
-        Ok(added
-            .into_iter()
-            .map(|(entry, length)| {
-                state.tree.append(entry.clone(), length);
-                entry
-            })
-            .collect())
-    }
-
-    /// 32 random bits, drawn again where the file has them; a file of four thousand million entries does not come up.
-    fn fresh_id(&self, tree: &Tree, added: &[(Arc<Entry>, u32)]) -> EntryId {
-        loop {
-            let id = EntryId::from_bits(self.0.clock.random_u32());
-            if !tree.contains(&id) && !added.iter().any(|(entry, _)| entry.id == id) {
-                return id;
-            }
-        }
-    }
-
-    /// Entries root -> leaf.
+    /// The entries root -> leaf that are awake: all but the messages that a compaction took out of the model's view (`walk_path` has those too).
     pub fn path(&self) -> Vec<Arc<Entry>> {
-        self.lock().tree.path().cloned().collect()
+        self.with_path(|path| path.cloned().collect())
     }
 
-    /// Looks at the entries root -> leaf under the lock, without copying the list.
+    /// Looks at the same under the lock, without copying the list.
     pub fn with_path<T>(&self, look: impl FnOnce(&mut dyn DoubleEndedIterator<Item = &Arc<Entry>>) -> T) -> T {
-        look(&mut self.lock().tree.path())
+        look(&mut self.lock().tree.awake.entries())
+    }
+
+    /// The same without what others wrote (see `Trust`): what plugins' state is read from.
+    pub fn with_own_path<T>(&self, look: impl FnOnce(&mut dyn DoubleEndedIterator<Item = &Arc<Entry>>) -> T) -> T {
+        let state = self.lock();
+        look(&mut state.tree.awake.from(state.tree.foreign))
     }
 
     /// What the model shall see.
@@ -237,14 +228,15 @@ impl Session {
         projection::project(&self.path())
     }
 
-    /// Prompt and tools as the path's system messages left them.
+    /// Prompt and tools as the path's system messages left them. In a foreign file they are what it says: `PromptState::patch_to` what holds here,
+    /// before the model is asked.
     pub fn prompt_state(&self) -> PromptState {
         PromptState::replay(&self.path())
     }
 
-    /// Makes all that was appended durable.
-    pub fn sync(&self) -> Result<(), SessionError> {
-        Ok(self.0.store.sync()?)
+    /// What the whole file comes to, all branches.
+    pub fn totals(&self) -> Totals {
+        self.lock().tree.tally.totals()
     }
 
     /// Time, for messages.
@@ -256,25 +248,50 @@ impl Session {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Reads what is awake of the path, and says what of it cannot be read.
+    fn wake(&self) -> Result<Vec<Diagnostic>, SessionError> {
+        let mut state = self.lock();
+        let leaf = state.tree.leaf();
+        let awake = self.awaken(&state, leaf, None)?;
+        let unreadable = awake.entries().filter(|entry| entry.is_unreadable());
+        let told =
+            unreadable.map(|entry| Diagnostic::Unreadable { id: entry.id.clone(), kind: entry.kind.clone() }).collect();
+        state.tree.set_leaf(leaf, awake);
+        Ok(told)
+    }
 }
 
-fn read_path(tree: &Tree, store: &dyn Store) -> Result<Vec<(u32, Arc<Entry>)>, SessionError> {
-    tree.places()
-        .into_iter()
-        .map(|(index, offset, length)| {
-            let line = store.read(offset, length as usize)?;
-            Ok((index, Arc::new(Entry::read(&line)?)))
-        })
-        .collect()
+/// Sets whose the entries are; gives the mark that the first append leaves.
+fn trusted(tree: &mut Tree, trust: Trust) -> Option<bool> {
+    let count = tree.count();
+    match trust {
+        Trust::Own => None,
+        Trust::Foreign => {
+            tree.foreign = count;
+            (count > 0).then_some(false)
+        }
+        Trust::Trusted => {
+            let was_foreign = std::mem::take(&mut tree.foreign) > 0;
+            was_foreign.then_some(true)
+        }
+    }
 }
 
-fn loaded_path(tree: &Tree, lines: &[u8]) -> Result<Vec<(u32, Arc<Entry>)>, SessionError> {
-    tree.places()
-        .into_iter()
-        .map(|(index, offset, length)| {
-            let start = usize::try_from(offset).unwrap_or(usize::MAX);
-            let line = lines.get(start..start.saturating_add(length as usize)).unwrap_or_default();
-            Ok((index, Arc::new(Entry::read(line)?)))
-        })
-        .collect()
+fn new_header(id: SessionId, cwd: &Path, parent_session: Option<String>, clock: &dyn Clock) -> Header {
+    Header {
+        kind: "session".to_owned(),
+        version: SESSION_VERSION,
+        id,
+        timestamp: iso_from_millis(clock.now_millis()),
+        cwd: cwd.to_string_lossy().into_owned(),
+        parent_session,
+    }
+}
+
+fn header_line(header: &Header) -> Vec<u8> {
+    // Strings and a number: JSON has a form for each.
+    let mut line = serde_json::to_vec(header).unwrap_or_default();
+    line.push(b'\n');
+    line
 }

@@ -1,250 +1,239 @@
-//! One session's tree in memory: of every entry id, parent and place in the file; bodies only of the present path.
+//! One session's tree in memory: of every entry its id, parent, kind and place in the file, in less than 64 bytes; bodies only of those entries
+//! of the present path that are awake (see `awake`).
 
-use crate::line::{self, LineFault};
+mod awake;
+mod ids;
+mod reader;
+
+pub(crate) use awake::{Awake, Place};
+pub(crate) use ids::NONE;
+pub use reader::{DIAGNOSTICS_KEPT, Diagnostic, LoadedTree, ReadError, TreeReader};
+
+use crate::{
+    kind::EntryKind,
+    skim::Skimmed,
+    totals::{Tally, tidy},
+};
+use ids::Ids;
 use pith_protocol::{Entry, EntryBody, EntryId, Header};
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Where an entry stands.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
-    pub id: EntryId,
-    pub parent: Option<u32>,
     pub offset: u64,
+    pub length: u32,
+    /// `NONE` for a root.
+    parent: u32,
+    pub kind: EntryKind,
+}
+
+impl Node {
+    pub fn parent(&self) -> Option<u32> {
+        (self.parent != NONE).then_some(self.parent)
+    }
+}
+
+/// One entry of an outline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outlined {
+    /// Its id.
+    pub id: EntryId,
+    /// The index of its parent in the outline; always smaller than its own.
+    pub parent: Option<usize>,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Where its line begins, in bytes from the file's start.
+    pub offset: u64,
+    /// Its line's length in bytes.
     pub length: u32,
 }
 
-/// What reading a file found wrong. Nothing of it is lost but what is named.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Diagnostic {
-    /// The line holds no entry that can be read.
-    #[error("line {line} is damaged ({fault}) and left out")]
-    Damaged {
-        /// From 1.
-        line: u64,
-        /// How.
-        fault: LineFault,
-    },
-    /// Something stood before a whole entry on one line.
-    #[error("line {line}: a torn entry stands before a whole one; the whole one is kept")]
-    Glued {
-        /// From 1.
-        line: u64,
-    },
-    /// Two entries have one id; the later is left out.
-    #[error("line {line} repeats the id {id} and is left out")]
-    RepeatedId {
-        /// From 1.
-        line: u64,
-        /// The id.
-        id: EntryId,
-    },
-    /// Its type is known, its body does not fit it; it is kept and not shown to the model.
-    #[error("line {line}: entry {id} cannot be read as a {kind}; it is kept, and left out of what the model sees")]
-    Unreadable {
-        /// From 1.
-        line: u64,
-        /// The entry.
-        id: EntryId,
-        /// Its type.
-        kind: String,
-    },
-    /// The parent is not in the file; the entry goes on from the one before it.
-    #[error("line {line}: entry {id} names a parent that is not there; it goes on from the entry before it")]
-    LostParent {
-        /// From 1.
-        line: u64,
-        /// The entry.
-        id: EntryId,
-    },
-}
-
-/// The tree.
+/// The tree. Indices of nodes follow the file's order, and a parent's is always smaller than its children's.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub header: Header,
     nodes: Vec<Node>,
-    by_id: HashMap<EntryId, u32>,
+    ids: Ids,
     leaf: Option<u32>,
-    /// Entries of the path root -> leaf, in order.
-    path: Vec<(u32, Arc<Entry>)>,
+    /// What is awake of the path to the leaf, in order.
+    pub awake: Awake,
+    /// The label of each entry that has one.
+    labels: BTreeMap<u32, String>,
+    pub tally: Tally,
+    /// Entries before this one were written by others.
+    pub foreign: u32,
     /// Bytes that the file will have when all that is here is in it.
     pub end: u64,
 }
 
+/// Why a line is not in the tree.
+pub(crate) enum NotNoted {
+    /// Its id is there already.
+    Repeated,
+    /// There are as many as can be.
+    Full,
+}
+
 impl Tree {
     pub fn new(header: Header) -> Self {
-        Self { header, nodes: Vec::new(), by_id: HashMap::new(), leaf: None, path: Vec::new(), end: 0 }
+        Self {
+            header,
+            nodes: Vec::new(),
+            ids: Ids::default(),
+            leaf: None,
+            awake: Awake::default(),
+            labels: BTreeMap::new(),
+            tally: Tally::default(),
+            foreign: 0,
+            end: 0,
+        }
+    }
+
+    pub fn leaf(&self) -> Option<u32> {
+        self.leaf
     }
 
     pub fn leaf_id(&self) -> Option<EntryId> {
-        self.leaf.map(|leaf| self.nodes[leaf as usize].id.clone())
+        self.leaf.map(|leaf| self.ids.get(leaf))
     }
 
-    pub fn contains(&self, id: &EntryId) -> bool {
-        self.by_id.contains_key(id)
+    pub fn find(&self, id: &EntryId) -> Option<u32> {
+        self.ids.find(id.as_str())
+    }
+
+    pub fn id(&self, index: u32) -> EntryId {
+        self.ids.get(index)
+    }
+
+    pub fn node(&self, index: u32) -> Node {
+        self.nodes[index as usize]
     }
 
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The entries root -> leaf.
-    pub fn path(&self) -> impl DoubleEndedIterator<Item = &Arc<Entry>> + ExactSizeIterator {
-        self.path.iter().map(|(_, entry)| entry)
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.nodes.len()).unwrap_or(NONE)
     }
 
-    /// Notes an entry that stands in the file. The leaf moves to it.
-    pub fn note(&mut self, entry: &Entry, line: u64, offset: u64, length: u32, diagnostics: &mut Vec<Diagnostic>) {
-        if self.by_id.contains_key(&entry.id) {
-            diagnostics.push(Diagnostic::RepeatedId { line, id: entry.id.clone() });
-            return;
+    /// The indices root -> `leaf`: ascending.
+    pub fn path_to(&self, leaf: Option<u32>) -> Vec<u32> {
+        let mut path = Vec::new();
+        let mut next = leaf;
+        while let Some(index) = next {
+            path.push(index);
+            next = self.nodes[index as usize].parent();
         }
-        if entry.is_unreadable() {
-            diagnostics.push(Diagnostic::Unreadable { line, id: entry.id.clone(), kind: entry.kind.clone() });
+        path.reverse();
+        path
+    }
+
+    /// The deepest entry that is on both paths.
+    pub fn common(&self, one: Option<u32>, other: Option<u32>) -> Option<u32> {
+        let (mut one, mut other) = (one?, other?);
+        // A parent's index is smaller, so the larger one is never an ancestor of the smaller.
+        while one != other {
+            let larger = if one > other { &mut one } else { &mut other };
+            *larger = self.nodes[*larger as usize].parent()?;
         }
-        let parent = match &entry.parent_id {
-            None => None,
-            Some(id) => match self.by_id.get(id) {
-                Some(parent) => Some(*parent),
-                None => {
-                    diagnostics.push(Diagnostic::LostParent { line, id: entry.id.clone() });
-                    self.leaf
-                }
+        Some(one)
+    }
+
+    /// Notes a line of the file. The leaf moves to it. `Ok(false)`: its parent is not there, and it goes on from the entry before it.
+    pub fn note(&mut self, skimmed: &Skimmed<'_>, line: &[u8], offset: u64) -> Result<bool, NotNoted> {
+        if self.ids.find(&skimmed.id).is_some() {
+            return Err(NotNoted::Repeated);
+        }
+        let (parent, is_found) = match &skimmed.parent {
+            None => (None, true),
+            Some(id) => match self.ids.find(id) {
+                Some(parent) => (Some(parent), true),
+                None => (self.leaf, false),
             },
         };
-        let index = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
-        let node = Node { id: entry.id.clone(), parent, offset, length };
-        self.by_id.insert(node.id.clone(), index);
-        self.nodes.push(node);
+        let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
+        let node = Node { offset, length, parent: parent.unwrap_or(NONE), kind: skimmed.kind };
+        let index = self.push(&skimmed.id, node).ok_or(NotNoted::Full)?;
         self.leaf = Some(index);
-    }
-
-    /// The places of the path root -> leaf that `set_path` must be given bodies for.
-    pub fn places(&self) -> Vec<(u32, u64, u32)> {
-        let mut places = Vec::new();
-        let mut next = self.leaf;
-        while let Some(index) = next {
-            let node = &self.nodes[index as usize];
-            places.push((index, node.offset, node.length));
-            next = node.parent;
+        self.tally.add_line(skimmed, line);
+        if let Some((target, label)) = skimmed.label() {
+            self.set_label(&EntryId::from(target), label);
         }
-        places.reverse();
-        places
+        if let Some(is_trusted) = skimmed.mark() {
+            self.foreign = if is_trusted { 0 } else { index };
+        }
+        Ok(is_found)
     }
 
-    /// The places of all entries, in the file's order.
-    pub fn all_places(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter()
+    /// Of the entry that was noted last: its line's length, where what was noted is not what stands in the file.
+    pub fn set_last_length(&mut self, length: usize) {
+        if let Some(last) = self.nodes.last_mut() {
+            last.length = u32::try_from(length).unwrap_or(u32::MAX);
+        }
     }
 
-    pub fn set_path(&mut self, path: Vec<(u32, Arc<Entry>)>) {
-        self.path = path;
-    }
-
-    /// Adds an entry at the leaf, as `line` bytes that follow what is there.
-    pub fn append(&mut self, entry: Arc<Entry>, line_bytes: u32) {
-        let index = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
-        let node = Node { id: entry.id.clone(), parent: self.leaf, offset: self.end, length: line_bytes };
-        self.by_id.insert(node.id.clone(), index);
+    fn push(&mut self, id: &str, node: Node) -> Option<u32> {
+        let index = self.ids.push(id)?;
         self.nodes.push(node);
+        Some(index)
+    }
+
+    /// Adds an entry whose line of `length` bytes follows what is there; its parent is the leaf that `set_leaf` was given or that was added last.
+    pub fn append(&mut self, entry: &Arc<Entry>, length: u32) {
+        let kind = EntryKind::of(entry);
+        let node = Node { offset: self.end, length, parent: self.leaf.unwrap_or(NONE), kind };
+        self.end = self.end.saturating_add(u64::from(length)).saturating_add(1);
+        let Some(index) = self.push(entry.id.as_str(), node) else { return };
         self.leaf = Some(index);
-        self.path.push((index, entry));
-        self.end = self.end.saturating_add(u64::from(line_bytes)).saturating_add(1);
-    }
-}
-
-/// Reads a session file line by line: what the store feeds while it streams the file.
-#[derive(Debug, Default)]
-pub struct TreeReader {
-    tree: Option<Tree>,
-    line: u64,
-    offset: u64,
-    diagnostics: Vec<Diagnostic>,
-    torn_tail: bool,
-}
-
-/// A file that is no session.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadError {
-    /// The first line that can be read is no header.
-    #[error("this is not a session file: its first line is no session header")]
-    NoHeader,
-    /// A later format.
-    #[error("this session has format version {0}; this Pith knows up to {known}", known = pith_protocol::SESSION_VERSION)]
-    TooNew(u32),
-}
-
-impl TreeReader {
-    /// At the start of a file.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// One line without its newline; `ended` says whether there was one.
-    pub fn push_line(&mut self, bytes: &[u8], ended: bool) -> Result<(), ReadError> {
-        self.line += 1;
-        let offset = self.offset;
-        self.offset = offset + bytes.len() as u64 + u64::from(ended);
-        self.torn_tail = !ended && !bytes.is_empty();
-        if bytes.iter().all(u8::is_ascii_whitespace) {
-            return Ok(());
+        self.awake.push(index, entry.clone());
+        self.tally.add_entry(entry);
+        if let EntryBody::Label(label) = &entry.body {
+            self.set_label(&label.target_id, label.label.as_deref());
         }
-        let Some(tree) = &mut self.tree else {
-            let header = line::read_header(bytes).ok_or(ReadError::NoHeader)?;
-            if header.version > pith_protocol::SESSION_VERSION {
-                return Err(ReadError::TooNew(header.version));
-            }
-            self.tree = Some(Tree::new(header));
-            return Ok(());
+    }
+
+    /// Goes to another leaf; `awake` is what is awake of the path to it.
+    pub fn set_leaf(&mut self, leaf: Option<u32>, awake: Awake) {
+        self.leaf = leaf;
+        self.awake = awake;
+    }
+
+    fn set_label(&mut self, target: &EntryId, label: Option<&str>) {
+        let Some(target) = self.find(target) else { return };
+        match label.and_then(tidy) {
+            Some(label) => self.labels.insert(target, label),
+            None => self.labels.remove(&target),
         };
-        match line::read_entry(bytes) {
-            Ok(found) => {
-                if found.start > 0 {
-                    self.diagnostics.push(Diagnostic::Glued { line: self.line });
-                }
-                let length = u32::try_from(bytes.len() - found.start).unwrap_or(u32::MAX);
-                tree.note(&found.entry, self.line, offset + found.start as u64, length, &mut self.diagnostics);
-            }
-            Err(fault) => self.diagnostics.push(Diagnostic::Damaged { line: self.line, fault }),
+    }
+
+    pub fn label(&self, index: u32) -> Option<&str> {
+        self.labels.get(&index).map(String::as_str)
+    }
+
+    /// Labels in the order of their entries.
+    pub fn labels(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.labels.iter().map(|(index, label)| (*index, label.as_str()))
+    }
+
+    pub fn outline(&self) -> Vec<Outlined> {
+        let outlined = |(node, index): (&Node, u32)| Outlined {
+            id: self.ids.get(index),
+            parent: node.parent().map(|parent| parent as usize),
+            kind: node.kind,
+            offset: node.offset,
+            length: node.length,
+        };
+        self.nodes.iter().zip(0..).map(outlined).collect()
+    }
+
+    /// The same entries in another file: `place` gives each one's offset and length there.
+    pub fn moved_to(mut self, header: Header, mut place: impl FnMut(u32, Node) -> (u64, u32)) -> Self {
+        self.header = header;
+        for (node, index) in self.nodes.iter_mut().zip(0..) {
+            (node.offset, node.length) = place(index, *node);
         }
-        Ok(())
+        self
     }
-
-    /// A line that is longer than the store reads.
-    pub fn skip_line(&mut self, bytes: u64, ended: bool) {
-        self.line += 1;
-        self.offset += bytes + u64::from(ended);
-        self.torn_tail = !ended;
-        self.diagnostics.push(Diagnostic::Damaged { line: self.line, fault: LineFault::TooLong });
-    }
-
-    /// What was read, and what was wrong with it. The file's last byte is no newline where `torn` is set: the next append begins with one.
-    pub fn finish(self) -> Result<LoadedTree, ReadError> {
-        let mut tree = self.tree.ok_or(ReadError::NoHeader)?;
-        tree.end = self.offset + u64::from(self.torn_tail);
-        Ok(LoadedTree { tree, diagnostics: self.diagnostics, torn: self.torn_tail })
-    }
-}
-
-/// A file's tree; becomes a session in `Session::resume`.
-#[derive(Debug)]
-pub struct LoadedTree {
-    pub(crate) tree: Tree,
-    /// What was wrong with the file.
-    pub diagnostics: Vec<Diagnostic>,
-    /// The file's last byte is no newline.
-    pub torn: bool,
-}
-
-impl LoadedTree {
-    /// The first line.
-    pub fn header(&self) -> &Header {
-        &self.tree.header
-    }
-}
-
-/// An entry at the leaf.
-pub(crate) fn entry_at(leaf: Option<EntryId>, id: EntryId, timestamp: String, body: EntryBody) -> Entry {
-    Entry { kind: body.kind().to_owned(), id, parent_id: leaf, timestamp, body }
 }

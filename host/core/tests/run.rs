@@ -5,7 +5,8 @@ use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
 use pith_core::{
     Agent, AskedQuestion, CallOutcome, CallScope, CanonicalCall, Clock, Decision, Dispatcher, FailureKind, Fault,
     Filtered, Hooks, Judgement, Mailbox, Model, ModelCard, ModelEvent, ModelFailure, ModelRequest, OfferedTool, Outbox,
-    Person, RetryLaw, RunEnd, Session, Spool, Stop, Store, StoreError, Tools, UserCall, UserCallError, Verdict,
+    Person, RetryLaw, RunEnd, Session, Spool, Stop, Store, StoreError, StoreFault, Tools, UserCall, UserCallError,
+    Verdict,
 };
 use pith_protocol::{
     AssistantMessage, CallOrigin, Content, Event, Execution, Exposure, GuestError, GuestErrorKind, Message, ModelRef,
@@ -254,7 +255,12 @@ impl Store for World {
     fn append(&self, _: &[u8]) -> Result<(), StoreError> {
         if self.0.is_full.load(Ordering::Relaxed) {
             let source = std::io::ErrorKind::StorageFull.into();
-            return Err(StoreError { file: "session".to_owned(), action: "written", source });
+            return Err(StoreError {
+                kind: StoreFault::Changed,
+                file: "session".to_owned(),
+                action: "written",
+                source,
+            });
         }
         Ok(())
     }

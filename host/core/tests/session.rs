@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use futures::future::BoxFuture;
-use pith_core::{Clock, Diagnostic, LineFault, LoadedTree, Session, Store, StoreError, TreeReader};
+use pith_core::{Clock, Diagnostic, LineFault, LoadedTree, Session, Store, StoreError, StoreFault, TreeReader, Trust};
 use pith_protocol::{
     AssistantMessage, Content, Entry, Message, SessionId, StopReason, ToolCall, ToolResultMessage, UserMessage,
 };
@@ -53,7 +53,8 @@ impl Bytes {
     }
 
     fn resume(&self) -> (Session, Vec<Diagnostic>) {
-        Session::resume(self.load(), Path::new("/w"), Box::new(self.clone()), Arc::new(Ticks::default())).unwrap()
+        Session::resume(self.load(), Path::new("/w"), Box::new(self.clone()), Arc::new(Ticks::default()), Trust::Own)
+            .unwrap()
     }
 }
 
@@ -267,6 +268,7 @@ fn adopting_a_foreign_file_copies_its_raw_lines() {
         Path::new("/w"),
         Box::new(target.clone()),
         Arc::new(Ticks::default()),
+        Trust::Foreign,
     )
     .unwrap();
     assert_eq!(diagnostics, []);
@@ -284,7 +286,7 @@ fn adopting_a_foreign_file_copies_its_raw_lines() {
     let original_lines: Vec<&str> = original.lines().collect();
     assert_eq!(copied_lines[1..original_lines.len()], original_lines[1..]);
     let (again, _) = target.resume();
-    assert_eq!(again.path().len(), original_lines.len());
+    assert_eq!(again.path().len(), original_lines.len() + 1, "a mark stands between theirs and ours");
 }
 
 #[derive(Clone, Debug)]
@@ -359,7 +361,7 @@ proptest! {
 
 fn reopened(bytes: &Bytes) -> Session {
     let clock = Ticks { id: AtomicU32::new(rand_start(bytes)), ..Ticks::default() };
-    Session::resume(bytes.load(), &PathBuf::from("/w"), Box::new(bytes.clone()), Arc::new(clock)).unwrap().0
+    Session::resume(bytes.load(), &PathBuf::from("/w"), Box::new(bytes.clone()), Arc::new(clock), Trust::Own).unwrap().0
 }
 
 /// Ids go on where the file's end: a counter that began again would repeat them, which the tree would draw again.
@@ -373,7 +375,7 @@ fn an_unwritable_store_leaves_memory_as_it_was() {
     impl Store for Full {
         fn append(&self, _: &[u8]) -> Result<(), StoreError> {
             let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
-            Err(StoreError { file: "x".to_owned(), action: "written", source })
+            Err(StoreError { kind: StoreFault::Changed, file: "x".to_owned(), action: "written", source })
         }
         fn read(&self, _: u64, _: usize) -> Result<Vec<u8>, StoreError> {
             Ok(Vec::new())

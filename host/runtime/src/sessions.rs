@@ -6,7 +6,7 @@ use crate::{
     settings,
     store::{FileStore, LoadError, MemoryStore, SourceFile},
 };
-use pith_core::{Clock, Diagnostic, Outbox, Session, SessionError};
+use pith_core::{Clock, Diagnostic, Outbox, Session, SessionError, Trust};
 use pith_os::{OpenError, Root};
 use pith_protocol::{EntryBody, Header, Message, ModelRef, SessionId, ThinkingLevel, iso_from_millis};
 use sha2::{Digest, Sha256};
@@ -151,8 +151,13 @@ impl Opener<'_> {
         if Path::new(&cwd) != self.workspace {
             notices.push(format!("the session began in {cwd}; it goes on in {}", self.workspace.display()));
         }
-        let (session, diagnostics) =
-            Session::resume(loaded, self.workspace, Box::new(store.telling(self.outbox.clone())), self.clock.clone())?;
+        let (session, diagnostics) = Session::resume(
+            loaded,
+            self.workspace,
+            Box::new(store.telling(self.outbox.clone())),
+            self.clock.clone(),
+            Trust::Own,
+        )?;
         notices.extend(told(path, &diagnostics));
         Ok(opened(session, path.to_owned(), notices))
     }
@@ -166,7 +171,8 @@ impl Opener<'_> {
         let store = Box::new(FileStore::new(file.clone(), self.durable).telling(self.outbox.clone()));
         let name = path.display().to_string();
         let clock = self.clock.clone();
-        let (session, diagnostics) = Session::adopt(loaded, &source, name, id, self.workspace, store, clock)?;
+        let (session, diagnostics) =
+            Session::adopt(loaded, &source, name, id, self.workspace, store, clock, Trust::Foreign)?;
         let mut notices = vec![format!(
             "{} is not a session of this Pith: it is continued in the new file {}, with Pith's own prompt and tools, in {} (it says {cwd})",
             path.display(),

@@ -1,7 +1,7 @@
 //! Session files: created at the first append, locked by whoever writes, one `write(2)` for each append.
 
 use crate::{notice::one_line, places::create_private, spool::is_at};
-use pith_core::{LINE_LIMIT_BYTES, LoadedTree, Outbox, ReadError, Store, StoreError, TreeReader};
+use pith_core::{LINE_LIMIT_BYTES, LoadedTree, Outbox, ReadError, Store, StoreError, StoreFault, TreeReader};
 use pith_os::{OpenError, Root};
 use pith_protocol::Event;
 use std::{
@@ -145,7 +145,7 @@ impl FileStore {
 
     fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> StoreError {
         let file = self.path.display().to_string();
-        move |source| StoreError { file: file.clone(), action, source }
+        move |source| StoreError { kind: fault(action, &source), file: file.clone(), action, source }
     }
 
     /// The new file, locked. Never over one that is there.
@@ -198,6 +198,17 @@ fn copy(from: &File, to: &mut File, length: u64) -> io::Result<()> {
         offset = offset.saturating_add(wanted as u64);
     }
     Ok(())
+}
+
+/// What a failure means for the session.
+fn fault(action: &str, error: &io::Error) -> StoreFault {
+    match error.kind() {
+        _ if action == "read" => StoreFault::Unreadable,
+        io::ErrorKind::FileTooLarge => StoreFault::TooLarge,
+        // Only `changed` makes one of this kind.
+        io::ErrorKind::Other => StoreFault::Changed,
+        _ => StoreFault::Unwritable,
+    }
 }
 
 fn changed() -> io::Error {
@@ -285,7 +296,7 @@ impl SourceFile {
     }
 
     fn failed(&self, action: &'static str, source: io::Error) -> StoreError {
-        StoreError { file: self.path.display().to_string(), action, source }
+        StoreError { kind: fault(action, &source), file: self.path.display().to_string(), action, source }
     }
 }
 
@@ -317,6 +328,7 @@ impl Store for MemoryStore {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         kept.get(start..start.saturating_add(length)).map(<[u8]>::to_vec).ok_or_else(|| StoreError {
+            kind: StoreFault::Unreadable,
             file: "(in memory)".to_owned(),
             action: "read",
             source: io::ErrorKind::UnexpectedEof.into(),

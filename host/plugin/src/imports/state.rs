@@ -97,7 +97,7 @@ impl Instance {
     }
 
     fn newest_before(&self, session: &Session, custom_type: &str) -> Option<(EntryId, Saved)> {
-        session.with_path(|path| {
+        session.with_own_path(|path| {
             path.rev().find_map(|entry| {
                 let custom = own(entry, &self.facts.publisher)?;
                 (custom.custom_type == custom_type).then(|| (entry.id.clone(), saved(&entry.id, custom)))
@@ -144,7 +144,7 @@ impl Instance {
         let publisher = &self.facts.publisher;
         let prefix = format!("{}/", self.facts.name);
         let (entries, used) = *self.saves.used.get_or_insert_with(|| {
-            session.with_path(|path| {
+            session.with_own_path(|path| {
                 let own =
                     path.filter_map(|entry| own(entry, publisher)).filter(|own| own.custom_type.starts_with(&prefix));
                 own.fold((0, 0), |(entries, bytes): (usize, usize), custom| {
@@ -189,7 +189,7 @@ impl Host for Instance {
             Err(refused) => return Ok(Err(refused)),
         };
         let publisher = &self.facts.publisher;
-        let mut all: Vec<Saved> = session.with_path(|path| {
+        let mut all: Vec<Saved> = session.with_own_path(|path| {
             let own = path.filter_map(|entry| own(entry, publisher).map(|custom| (entry, custom)));
             own.filter(|(_, custom)| custom.custom_type == custom_type)
                 .map(|(entry, custom)| saved(&entry.id, custom))
