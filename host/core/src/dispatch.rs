@@ -6,7 +6,8 @@ use crate::{
     canonical_form::canonical_json,
     coerce,
     ports::{
-        AskedQuestion, CallOutcome, Clock, Decision, Filtered, Hooks, OfferedTool, Person, Spool, Stop, Tools, Verdict,
+        AskedQuestion, CallOutcome, Clock, Decision, Filtered, Hooks, OfferedTool, Person, Spool, Stop, Summarised,
+        SummaryJob, Tools, Verdict,
     },
     schema::Schema,
     scope::CallScope,
@@ -102,6 +103,11 @@ impl Dispatcher {
     /// Who answers gates' questions, and plugins'.
     pub fn person(&self) -> Arc<dyn Person> {
         self.person.clone()
+    }
+
+    /// Asks the compactors for a summary.
+    pub async fn summarise(&self, job: &SummaryJob, scope: CallScope) -> Summarised {
+        self.hooks.summarise(job, scope).await
     }
 
     /// The whole path. `declared` are the names that the model was told in the request it answers; none for callers that were told

@@ -4,9 +4,12 @@
 //! session, `session` and `tree` how a session is kept, `ports` what all of them need from the world.
 
 mod batch;
+mod budget;
 mod canonical;
 mod canonical_form;
 mod coerce;
+mod compaction;
+mod cut;
 mod dialog;
 mod dispatch;
 mod kind;
@@ -21,13 +24,21 @@ mod run;
 mod schema;
 mod scope;
 mod session;
+mod shrink;
+mod summary;
+mod tokens;
+mod touched;
 mod skim;
 mod totals;
 mod tree;
+mod trim;
 mod user_call;
+mod view;
 
+pub use budget::{Budgets, CompactionLaw, ModelCompaction};
 pub use canonical::{NotExact, parse_strict};
 pub use canonical_form::canonical_json;
+pub use compaction::CompactEnd;
 pub use dialog::{Answer, CannotAsk, Choice, Field, FieldKind, FieldOption, PluginQuestion, Wanted};
 pub use dispatch::{
     CANCEL_GRACE, CanonicalCall, Dispatched, Dispatcher, Prepared, RESULT_TEXT_LIMIT_BYTES, WRITE_GRACE,
@@ -49,5 +60,7 @@ pub use session::{
     ForkOrder, ForkPoint, Moved, Session, SessionError, SetAside, Trust, UNSAVED_LIMIT_BYTES, Unsaved,
 };
 pub use totals::{ModelUsage, TITLE_CHARS, Totals};
+pub use tokens::{BYTES_PER_TOKEN, PICTURE_TOKENS};
+pub use touched::{TOUCHED_FILES, TOUCHED_PATH_BYTES};
 pub use tree::{DIAGNOSTICS_KEPT, Diagnostic, LoadedTree, Outlined, ReadError, TreeReader};
 pub use user_call::{UserCall, UserCallEnd, UserCallError};

@@ -6,13 +6,24 @@ use crate::{
     projection::PromptState,
     run::{Agent, RetryLaw, Run},
     session::SessionError,
+    tokens,
 };
 use futures::StreamExt;
-use pith_protocol::{AssistantDelta, AssistantMessage, Event, Message, StopReason, Usage};
+use pith_protocol::{
+    AssistantDelta, AssistantMessage, ContextEdit, Entry, EntryBody, Event, Message, StopReason, Usage,
+};
 use std::{sync::Arc, time::Duration};
 
 /// What a reply that was stopped says of itself.
 const ABORTED: &str = "This operation was aborted";
+
+/// A reply that is in the session.
+struct Asked {
+    reply: AssistantMessage,
+    entry: Arc<Entry>,
+    /// It did not fit, and a shorter conversation may.
+    may_recover: bool,
+}
 
 /// What a stream gave.
 struct Heard {
@@ -26,8 +37,27 @@ impl Agent {
     /// A request, tried again where that can help. The reply is in the session when this returns.
     pub(crate) async fn ask(&self, run: &mut Run, told: &PromptState) -> Result<AssistantMessage, SessionError> {
         let mut attempt = 0;
+        let mut recoveries = 0;
         loop {
-            let reply = self.ask_once(run, told).await?;
+            let Asked { reply, entry, may_recover } = self.ask_once(run, told, recoveries).await?;
+            if may_recover {
+                if attempt > 0 {
+                    let final_error = reply.error_message.clone();
+                    self.outbox.send(Event::AutoRetryEnd { success: false, attempt, final_error }).await;
+                    attempt = 0;
+                }
+                if reply.stop_reason != StopReason::Error && !reply.content.is_empty() {
+                    // Half a reply is no ground to go on from; a failed one is not in the model's view anyway.
+                    let edit = ContextEdit { target_id: entry.id.clone(), replacement: None };
+                    let entry = self.session.append(EntryBody::ContextEdit(edit))?;
+                    self.outbox.send(Event::EntryAppended { entry }).await;
+                }
+                if self.recover(run, recoveries).await? {
+                    recoveries += 1;
+                    continue;
+                }
+                return Ok(reply);
+            }
             let failed = reply.stop_reason == StopReason::Error;
             let wait = run.failure.as_ref().filter(|_| failed).and_then(|failure| self.retry.wait(failure, attempt));
             let Some(wait) = wait else {
@@ -53,7 +83,7 @@ impl Agent {
         }
     }
 
-    async fn ask_once(&self, run: &mut Run, told: &PromptState) -> Result<AssistantMessage, SessionError> {
+    async fn ask_once(&self, run: &mut Run, told: &PromptState, recoveries: u32) -> Result<Asked, SessionError> {
         let clock = self.session.clock().clone();
         let (timestamp, began) = (clock.now_millis(), clock.monotonic_millis());
         let Heard { mut reply, failure, begun } = if run.cancel.is_cancelled() {
@@ -67,11 +97,27 @@ impl Agent {
         if reply.stop_reason == StopReason::Aborted && reply.error_message.is_none() {
             reply.error_message = Some(ABORTED.to_owned());
         }
+        let is_overflow = failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::Overflow);
+        if let Some(window) = failure.as_ref().and_then(|failure| failure.window_tokens) {
+            self.budgets.learn(&self.model.card().model, window);
+        }
+        let mut may_recover = false;
+        if is_overflow && reply.stop_reason == StopReason::Error {
+            match self.beyond_help(told, recoveries) {
+                None => may_recover = true,
+                Some(why) => {
+                    let said = reply.error_message.take().unwrap_or_else(|| "the conversation is too long".to_owned());
+                    reply.error_message = Some(format!("{said} ({why})"));
+                }
+            }
+        } else if recoveries == 0 && self.was_cut_by_window(&reply) {
+            may_recover = self.beyond_help(told, recoveries).is_none();
+        }
         run.failure = failure;
         if reply.usage.total_tokens > 0 {
             run.used_tokens = Some(reply.usage.total_tokens);
         }
-        self.session.append(Message::Assistant(reply.clone()))?;
+        let entry = self.session.append(Message::Assistant(reply.clone()))?;
         let message = Arc::new(Message::Assistant(reply.clone()));
         if !begun {
             // A reply that never began is shown whole, as its own beginning.
@@ -79,7 +125,16 @@ impl Agent {
         }
         self.outbox.send(Event::MessageEnd { message: message.clone() }).await;
         run.messages.push(message);
-        Ok(reply)
+        Ok(Asked { reply, entry, may_recover })
+    }
+
+    /// The reply ended where the window did, not where its own limit was; nothing that it asks for hangs on it.
+    fn was_cut_by_window(&self, reply: &AssistantMessage) -> bool {
+        let card = self.model.card();
+        reply.stop_reason == StopReason::Length
+            && reply.tool_calls().next().is_none()
+            && reply.usage.output < card.output_tokens
+            && tokens::used(reply) >= self.budgets.window(card) / 100 * 98
     }
 
     /// Sends the request and passes its pieces on as they come; nothing is buffered twice.

@@ -6,6 +6,7 @@
 
 use crate::{
     batch::Batch,
+    budget::Budgets,
     dispatch::Dispatcher,
     mailbox::Mailbox,
     outbox::Outbox,
@@ -41,6 +42,8 @@ pub struct Agent {
     pub interactive: bool,
     /// When failed requests are tried again.
     pub retry: RetryLaw,
+    /// When older messages are summed up, and how the model's window is shared out.
+    pub budgets: Budgets,
 }
 
 /// When failed requests are tried again: after `base`, twice that, four times that ... or as long as the provider asks.
@@ -81,11 +84,13 @@ pub(crate) struct Run {
     pub used_tokens: Option<u64>,
     /// Of the last request, where it failed.
     pub failure: Option<ModelFailure>,
+    /// Summaries that failed.
+    pub failed_summaries: u32,
 }
 
 impl Run {
     pub fn new(cancel: CancellationToken) -> Self {
-        Self { cancel, messages: Vec::new(), turn: 0, used_tokens: None, failure: None }
+        Self { cancel, messages: Vec::new(), turn: 0, used_tokens: None, failure: None, failed_summaries: 0 }
     }
 }
 
@@ -100,18 +105,26 @@ impl Agent {
         let mut run = Run::new(cancel);
         self.outbox.send(Event::AgentStart).await;
         let turned = self.turns(&mut run, prompt, &sections).await;
-        let synced = self.session.sync();
-        let Run { cancel, messages, failure, .. } = run;
-        self.outbox.send(Event::AgentEnd { messages: messages.clone(), will_retry: false }).await;
+        let mut synced = self.session.sync();
+        self.outbox.send(Event::AgentEnd { messages: run.messages.clone(), will_retry: false }).await;
         let last = match turned {
             Ok(last) => last,
             Err(error) => {
-                self.outbox.send(Event::AgentSettled { aborted: cancel.is_cancelled() }).await;
+                self.outbox.send(Event::AgentSettled { aborted: run.cancel.is_cancelled() }).await;
                 return Err(error);
             }
         };
+        // While the person reads, so that the next prompt need not wait. Where nobody may come back it waits for that prompt.
+        if self.interactive && !matches!(last.stop_reason, StopReason::Error | StopReason::Aborted) {
+            match self.keep_within(&mut run).await {
+                Ok(true) => synced = synced.and_then(|()| self.session.sync()),
+                Ok(false) => {}
+                Err(error) => synced = synced.and(Err(error)),
+            }
+        }
         self.outbox.send(Event::AgentSettled { aborted: last.stop_reason == StopReason::Aborted }).await;
         synced?;
+        let Run { messages, failure, .. } = run;
         Ok(RunEnd {
             stop_reason: last.stop_reason,
             error_message: last.error_message.clone(),
@@ -130,7 +143,13 @@ impl Agent {
         loop {
             loop {
                 self.outbox.send(Event::TurnStart).await;
-                let told = self.open_turn(run, std::mem::take(&mut pending), sections).await?;
+                let mut told = self.open_turn(run, std::mem::take(&mut pending), sections).await?;
+                if self.keep_within(run).await? {
+                    // That took a while: what was said meanwhile is read now.
+                    pending.extend(self.mailbox.take_steering());
+                    self.tell_queues(!pending.is_empty()).await;
+                    told = self.open_turn(run, std::mem::take(&mut pending), sections).await?;
+                }
                 let reply = self.ask(run, &told).await?;
                 if matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted) {
                     self.end_turn(&reply, Vec::new()).await;

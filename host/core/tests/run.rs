@@ -3,7 +3,7 @@
 
 use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
 use pith_core::{
-    Agent, AskedQuestion, CallOutcome, CallScope, CanonicalCall, Clock, Decision, Dispatcher, FailureKind, Fault,
+    Agent, AskedQuestion, Budgets, CallOutcome, CallScope, CanonicalCall, Clock, Decision, Dispatcher, FailureKind, Fault,
     Filtered, Hooks, Judgement, Mailbox, Model, ModelCard, ModelEvent, ModelFailure, ModelRequest, OfferedTool, Outbox,
     Person, RetryLaw, RunEnd, Session, Spool, Stop, Store, StoreError, StoreFault, Tools, UserCall, UserCallError,
     Verdict,
@@ -122,6 +122,7 @@ impl World {
             face: "library".to_owned(),
             interactive: false,
             retry: RetryLaw::default(),
+            budgets: Budgets::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! `settings.toml`: few keys, each with a class, each checked before anything starts.
 
-use pith_core::RetryLaw;
+use pith_core::{CompactionLaw, ModelCompaction, RetryLaw};
 use pith_os::{OpenError, Root, SandboxLevel};
 use pith_protocol::{ModelRef, ThinkingLevel};
 use serde_json::{Map, Value};
@@ -17,6 +17,8 @@ pub const SETTINGS_LIMIT_BYTES: u64 = 1 << 20;
 /// The most retries, and the longest waits between them in milliseconds, that can be set.
 const RETRY_ATTEMPTS: u64 = 20;
 const RETRY_WAIT_MS: u64 = 3_600_000;
+/// The most tokens that a key takes; more than any window has.
+const MOST_TOKENS: u64 = 100_000_000;
 
 /// Who may set a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +45,21 @@ const fn key(name: &'static str, class: KeyClass, takes: &'static str) -> Settin
 }
 
 /// All keys. A key that is not here does not exist.
-pub const SETTING_KEYS: [SettingKey; 8] = [
+pub const SETTING_KEYS: [SettingKey; 12] = [
     key("model", KeyClass::Taste, "\"PROVIDER/ID\""),
     key("thinking", KeyClass::Taste, "\"off\", \"minimal\", \"low\", \"medium\", \"high\", \"xhigh\" or \"max\""),
     key("retry.attempts", KeyClass::Taste, "a number from 0 to 20"),
     key("retry.base_ms", KeyClass::Taste, "a number from 0 to 3600000"),
     key("retry.longest_ms", KeyClass::Taste, "a number from 0 to 3600000"),
     key("session.sync", KeyClass::Taste, "true or false"),
+    key("compaction.enabled", KeyClass::Taste, "true or false"),
+    key("compaction.reserve_tokens", KeyClass::Taste, "a number from 0 to 100000000"),
+    key("compaction.keep_recent_tokens", KeyClass::Taste, "a number from 0 to 100000000"),
+    key(
+        "compaction.models.NAME",
+        KeyClass::Taste,
+        "a table with enabled, reserve_tokens or keep_recent_tokens under a name \"PROVIDER/ID\"",
+    ),
     key("sandbox", KeyClass::Authority, "\"guard\" or \"off\""),
     key("plugins.NAME", KeyClass::Authority, "a table, which the plugin reads"),
 ];
@@ -65,6 +75,8 @@ pub struct Settings {
     pub retry: RetryLaw,
     /// Whether a run's end waits until the session is on the disk. Default: yes.
     pub sync_sessions: bool,
+    /// When older messages are summed up.
+    pub compaction: CompactionLaw,
     /// How far programs are held where nothing else says.
     pub sandbox: Option<SandboxLevel>,
     /// What plugins read, by plugin.
@@ -74,7 +86,8 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let (model, thinking, retry) = (None, None, RetryLaw::default());
-        Self { model, thinking, retry, sync_sessions: true, sandbox: None, plugins: BTreeMap::new() }
+        let compaction = CompactionLaw::default();
+        Self { model, thinking, retry, sync_sessions: true, compaction, sandbox: None, plugins: BTreeMap::new() }
     }
 }
 
@@ -163,7 +176,7 @@ impl Settings {
             let at = name.span().start;
             let name = name.get_ref().as_ref();
             match (name, value.get_ref()) {
-                ("retry" | "session" | "plugins", DeValue::Table(inner)) => {
+                ("retry" | "session" | "compaction" | "plugins", DeValue::Table(inner)) => {
                     for (inner_name, value) in inner.iter() {
                         let at = inner_name.span().start;
                         self.take(read, at, name, inner_name.get_ref().as_ref(), value.get_ref())?;
@@ -211,6 +224,22 @@ impl Settings {
                 self.retry.longest = Duration::from_millis(wait);
             }
             ("session", "sync") => self.sync_sessions = value.as_bool().ok_or_else(|| unfit(&key, at))?,
+            ("compaction", "enabled") => self.compaction.enabled = value.as_bool().ok_or_else(|| unfit(&key, at))?,
+            ("compaction", "reserve_tokens") => {
+                self.compaction.reserve_tokens = number(value, MOST_TOKENS).ok_or_else(|| unfit(&key, at))?;
+            }
+            ("compaction", "keep_recent_tokens") => {
+                self.compaction.keep_recent_tokens = number(value, MOST_TOKENS).ok_or_else(|| unfit(&key, at))?;
+            }
+            ("compaction", "models") => {
+                let models = value.as_table().ok_or_else(|| unfit("compaction.models.NAME", at))?;
+                for (model, own) in models.iter() {
+                    let at = model.span().start;
+                    let name = model.get_ref().parse::<ModelRef>().map_err(|_| unfit("compaction.models.NAME", at))?;
+                    let own = own.get_ref().as_table().ok_or_else(|| unfit("compaction.models.NAME", at))?;
+                    self.compaction.models.insert(name.to_string(), model_compaction(read, own)?);
+                }
+            }
             ("plugins", _) if value.is_table() => {
                 self.plugins.insert(name.to_owned(), json(value));
             }
@@ -219,6 +248,22 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// What is different for one model.
+fn model_compaction(read: &Reader<'_>, table: &DeTable<'_>) -> Result<ModelCompaction, SettingsError> {
+    let mut own = ModelCompaction::default();
+    for (name, value) in table.iter() {
+        let (at, value) = (name.span().start, value.get_ref());
+        let unfit = || read.unfit("compaction.models.NAME", at);
+        match name.get_ref().as_ref() {
+            "enabled" => own.enabled = Some(value.as_bool().ok_or_else(unfit)?),
+            "reserve_tokens" => own.reserve_tokens = Some(number(value, MOST_TOKENS).ok_or_else(unfit)?),
+            "keep_recent_tokens" => own.keep_recent_tokens = Some(number(value, MOST_TOKENS).ok_or_else(unfit)?),
+            _ => return Err(unfit()),
+        }
+    }
+    Ok(own)
 }
 
 /// Where errors are.
@@ -292,6 +337,21 @@ mod tests {
         let shell = serde_json::json!({"path": "/bin/sh", "list": [1, 2.5, true], "inner": {"day": "2026-11-30"}});
         assert_eq!(settings.plugins.get("shell"), Some(&shell));
         assert!(parse("").unwrap().sync_sessions);
+        let compaction = parse(
+            "[compaction]\nenabled = false\nreserve_tokens = 10_000\nkeep_recent_tokens = 5000\n\
+             [compaction.models.\"openai/org/m\"]\nenabled = true\nreserve_tokens = 0\n",
+        )
+        .unwrap()
+        .compaction;
+        let own = ModelCompaction { enabled: Some(true), reserve_tokens: Some(0), keep_recent_tokens: None };
+        let expected = CompactionLaw {
+            enabled: false,
+            reserve_tokens: 10_000,
+            keep_recent_tokens: 5_000,
+            models: BTreeMap::from([("openai/org/m".to_owned(), own)]),
+        };
+        assert_eq!(compaction, expected);
+        assert_eq!(parse("").unwrap().compaction, CompactionLaw::default());
         assert_eq!(parse("retry.attempts = 0").unwrap().retry.attempts, 0);
     }
 
@@ -311,6 +371,11 @@ mod tests {
             ("retry = 1", "line 1: there is no setting retry;"),
             ("session.sync = \"no\"", "line 1: session.sync takes true or false"),
             ("[plugins]\nshell = 1", "line 2: plugins.NAME takes a table"),
+            ("[compaction]\nenabled = 1", "line 2: compaction.enabled takes true or false"),
+            ("compaction.reserve_tokens = -1", "line 1: compaction.reserve_tokens takes a number from 0"),
+            ("compaction.keep = 1", "line 1: there is no setting compaction.keep"),
+            ("[compaction.models]\ngpt.enabled = true", "line 2: compaction.models.NAME takes a table with enabled"),
+            ("[compaction.models.\"a/b\"]\n\nreserve = 1", "line 3: compaction.models.NAME takes a table"),
             ("a = = 1", "line 1: this is no TOML"),
         ];
         for (text, says) in cases {

@@ -15,7 +15,7 @@ use crate::{
     settings::{self, Settings, SettingsError},
     sweep::Sweep,
 };
-use pith_core::{Agent, Clock, Dispatcher, Mailbox, Outbox, Person};
+use pith_core::{Agent, Budgets, Clock, Dispatcher, Mailbox, Outbox, Person};
 use pith_llm::Client;
 use pith_os::{SandboxLevel, SandboxMachine};
 use pith_protocol::{ModelRef, ThinkingLevel};
@@ -219,6 +219,7 @@ pub async fn start(options: Options) -> Result<Pith, StartError> {
         face: options.face.clone(),
         interactive,
         retry: settings.retry,
+        budgets: Budgets::new(settings.compaction.clone()),
     };
     Ok(Pith {
         agent,
