@@ -49,8 +49,8 @@ pub use mailbox::{Mailbox, MailboxFull, QUEUE_MESSAGES};
 pub use outbox::{FACE_QUEUE_EVENTS, Inbox, Outbox};
 pub use ports::{
     AskedQuestion, CallOutcome, Clock, Decision, FailureKind, Fault, Filtered, Hooks, Judgement, Model, ModelCard,
-    ModelEvent, ModelFailure, ModelRequest, OfferedTool, Person, Spool, Stop, Store, StoreError, StoreFault,
-    Summarised, SummaryJob, SummaryPart, SummaryReason, Tools, Verdict,
+    ModelEvent, ModelFailure, ModelRequest, OfferedTool, Person, Spool, Stop, Store, StoreError, StoreFault, Summarised,
+    SummaryJob, SummaryPart, SummaryReason, Tools, Verdict,
 };
 pub use projection::{Projection, PromptState};
 pub use run::{Agent, RetryLaw, RunEnd};

@@ -3,10 +3,10 @@
 
 use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
 use pith_core::{
-    Agent, AskedQuestion, Budgets, CallOutcome, CallScope, CanonicalCall, Clock, Decision, Dispatcher, FailureKind, Fault,
-    Filtered, Hooks, Judgement, Mailbox, Model, ModelCard, ModelEvent, ModelFailure, ModelRequest, OfferedTool, Outbox,
-    Person, RetryLaw, RunEnd, Session, Spool, Stop, Store, StoreError, StoreFault, Tools, UserCall, UserCallError,
-    Verdict,
+    Agent, AskedQuestion, Budgets, CallOutcome, CallScope, CanonicalCall, Clock, Decision, Dispatcher, FailureKind,
+    Fault, Filtered, Hooks, Judgement, Mailbox, Model, ModelCard, ModelEvent, ModelFailure, ModelRequest, OfferedTool,
+    Outbox, Person, RetryLaw, RunEnd, Session, Spool, Stop, Store, StoreError, StoreFault, Tools, UserCall,
+    UserCallError, Verdict,
 };
 use pith_protocol::{
     AssistantMessage, CallOrigin, Content, Event, Execution, Exposure, GuestError, GuestErrorKind, Message, ModelRef,
