@@ -36,6 +36,7 @@ mod environment;
 mod guests;
 mod hardening;
 mod hint;
+mod index;
 mod input;
 mod log;
 mod model;
@@ -61,6 +62,9 @@ pub use environment::{BASE_URL_VARIABLES, CREDENTIAL_VARIABLES, CredentialVariab
 pub use guests::{GuestsError, Progress};
 pub use hardening::harden_process;
 pub use hint::failure_hint;
+pub use index::{
+    Holder, INDEX_LIMIT_BYTES, INDEX_LINE_LIMIT_BYTES, Index, IndexError, Listing, Provenance, SessionSummary,
+};
 pub use input::{FILE_LIMIT_BYTES, FILES_LIMIT, IMAGE_LIMIT_BYTES, InputError, TEXT_LIMIT_BYTES, read_input};
 pub use log::LOG_LIMIT_BYTES;
 pub use model::ModelError;
@@ -68,8 +72,8 @@ pub use notice::NOTICE_LIMIT_CHARS;
 pub use pith::{Pith, RunError};
 pub use pith_core::{
     Answer, AskedQuestion, CannotAsk, CanonicalCall, Choice, Decision, FailureKind, Field, FieldKind, FieldOption,
-    Inbox, ModelCard, ModelFailure, Person, PluginQuestion, RetryLaw, RunEnd, Session, SessionError, UserCall,
-    UserCallEnd, UserCallError, Wanted,
+    Inbox, ModelCard, ModelFailure, ModelUsage, Person, PluginQuestion, RetryLaw, RunEnd, Session, SessionError,
+    Totals, UserCall, UserCallEnd, UserCallError, Wanted,
 };
 pub use pith_os::{SandboxBackend, SandboxError, SandboxInForce, SandboxLevel, SandboxMachine};
 pub use pith_plugin::{FunctionUse, LoadError, PluginUse, WallTimes};

@@ -290,8 +290,13 @@ pub(crate) struct SourceFile {
 impl SourceFile {
     /// Opens and reads it.
     pub fn open(path: &Path) -> Result<(Self, LoadedTree), LoadError> {
+        Self::open_within(path, FOREIGN_FILE_LIMIT_BYTES)
+    }
+
+    /// The same with a limit of its own, in bytes: a session that is only read takes little memory for each entry.
+    pub fn open_within(path: &Path, limit: u64) -> Result<(Self, LoadedTree), LoadError> {
         let file = pith_os::open_regular(path)?;
-        let (loaded, _) = load(&file, path, FOREIGN_FILE_LIMIT_BYTES)?;
+        let (loaded, _) = load(&file, path, limit)?;
         Ok((Self { path: path.to_owned(), file }, loaded))
     }
 

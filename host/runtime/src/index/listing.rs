@@ -1,0 +1,240 @@
+//! The list of sessions: the index where it is fresh, the files themselves where it is not; then the index is mended.
+
+use super::{Claim, Head, Holder, Index, Provenance, Record, Stamp, holder, ledger::Known};
+use crate::{
+    Progress,
+    store::{SESSION_FILE_LIMIT_BYTES, SourceFile},
+};
+use pith_core::Totals;
+use serde::Serialize;
+use std::{
+    io,
+    path::PathBuf,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// Threads that read files which the index does not know, at most.
+const READERS: usize = 4;
+/// From when on, and how often, people are told how far it is.
+const TOLD_AFTER: Duration = Duration::from_secs(1);
+/// Files that cannot be read which are named one by one.
+const UNREADABLE_SHOWN: usize = 20;
+
+/// All sessions of the sessions folder.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// The newest first, by their last activity.
+    pub sessions: Vec<SessionSummary>,
+    /// What people should know, a sentence each. Foreign text.
+    pub notices: Vec<String>,
+}
+
+/// What one session comes to. Its texts are foreign: not for a terminal as they are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionSummary {
+    /// Its id; empty where the header is damaged.
+    pub id: String,
+    /// Its file.
+    pub file: PathBuf,
+    /// The working folder that it says.
+    pub cwd: String,
+    /// What it was made from: a file or an id, as its header says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// When it was made, as its header says.
+    pub created: String,
+    /// When a message of the user or a reply was added last; the file's own time where it has none.
+    pub last_activity: String,
+    /// The file's length.
+    pub bytes: u64,
+    /// What it comes to, all branches.
+    pub totals: Totals,
+    /// Whose it is.
+    pub provenance: Provenance,
+    /// Who writes it now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_use: Option<Holder>,
+}
+
+/// A file of the sessions folder.
+struct Met {
+    path: PathBuf,
+    /// In the index; none where it cannot be in it.
+    name: Option<String>,
+    stamp: Stamp,
+}
+
+impl Index {
+    /// All sessions. Files that the index does not know as they are now are read, several at once, and noted in it.
+    ///
+    /// # Errors
+    /// The sessions folder cannot be listed.
+    pub fn list(&self, progress: Option<&Progress>) -> io::Result<Listing> {
+        let mut known = self.ledger().read();
+        let files = self.files()?;
+        let mut listing = Listing::default();
+        let mut unknown = Vec::new();
+        for met in files {
+            let record = met.name.as_ref().and_then(|name| known.records.remove(name));
+            match record {
+                Some(record) if record.stamp == met.stamp && record.head.is_some() && record.totals.is_some() => {
+                    listing.sessions.push(summary(met, record));
+                }
+                record => unknown.push((met, record)),
+            }
+        }
+        self.read_unknown(unknown, known, progress, &mut listing);
+        let newest = |one: &SessionSummary| (one.last_activity.clone(), one.file.clone());
+        listing.sessions.sort_by_cached_key(|one| std::cmp::Reverse(newest(one)));
+        Ok(listing)
+    }
+
+    /// The session files, in the folders of the sessions folder and beside them.
+    fn files(&self) -> io::Result<Vec<Met>> {
+        let mut found = Vec::new();
+        let entries = match std::fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            let Ok(inner) = std::fs::read_dir(entry.path()) else { continue };
+            for entry in inner.flatten() {
+                let is_session = entry.file_name().as_encoded_bytes().ends_with(b".jsonl");
+                if !is_session || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                    continue;
+                }
+                // Deleted meanwhile.
+                let Ok(met) = entry.metadata() else { continue };
+                let path = entry.path();
+                found.push(Met { name: self.name(&path).map(str::to_owned), stamp: Stamp::of(&met), path });
+            }
+        }
+        Ok(found)
+    }
+
+    fn read_unknown(
+        &self,
+        unknown: Vec<(Met, Option<Record>)>,
+        gone: Known,
+        progress: Option<&Progress>,
+        listing: &mut Listing,
+    ) {
+        let read = Mutex::new(Vec::with_capacity(unknown.len()));
+        let next = AtomicUsize::new(0);
+        let began = Instant::now();
+        let told = Mutex::new(began);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(READERS).min(unknown.len());
+        let read_some = || {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some((met, _)) = unknown.get(at) else { return };
+                let loaded = SourceFile::open_within(&met.path, SESSION_FILE_LIMIT_BYTES)
+                    .map(|(_, loaded)| (Head::of(loaded.header()), loaded.totals()));
+                // As it was while it was read; else the next listing reads it again.
+                let is_same = std::fs::symlink_metadata(&met.path).is_ok_and(|now| Stamp::of(&now) == met.stamp);
+                lock(&read).push((at, loaded, is_same));
+                if let Some(progress) = progress {
+                    let mut told = lock(&told);
+                    if told.elapsed() >= TOLD_AFTER {
+                        *told = Instant::now();
+                        progress(&format!(
+                            "reading sessions that the index does not know: {} of {}",
+                            at + 1,
+                            unknown.len()
+                        ));
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(read_some);
+            }
+            read_some();
+        });
+        let mut read = read.into_inner().unwrap_or_else(PoisonError::into_inner);
+        read.sort_by_key(|(at, ..)| *at);
+        let mut unknown: Vec<Option<(Met, Option<Record>)>> = unknown.into_iter().map(Some).collect();
+        let mut news: Vec<Record> = gone.records.keys().map(|name| Record::gone(name)).collect();
+        let mut unreadable = 0usize;
+        for (at, loaded, is_same) in read {
+            let Some((met, before)) = unknown.get_mut(at).and_then(Option::take) else { continue };
+            let (head, totals) = match loaded {
+                Ok(read) => read,
+                Err(error) => {
+                    unreadable = unreadable.saturating_add(1);
+                    if unreadable <= UNREADABLE_SHOWN {
+                        listing.notices.push(error.to_string());
+                    }
+                    continue;
+                }
+            };
+            let provenance = before.as_ref().map(|before| before.provenance(met.stamp, Some(&head)));
+            let provenance = provenance.unwrap_or(Provenance::Foreign);
+            let claim = match provenance {
+                Provenance::Own => Claim::Own,
+                Provenance::Trusted => Claim::Trusted,
+                Provenance::Foreign => Claim::Seen,
+            };
+            // Whose writer may live is that one's to note.
+            let writing = before.and_then(|before| before.writing);
+            let file = met.name.clone().unwrap_or_default();
+            let record =
+                Record { file, stamp: met.stamp, claim, writing, head: Some(head), totals: Some(totals), gone: false };
+            if is_same && record.writing.is_none() && met.name.is_some() {
+                news.push(record.clone());
+            }
+            let mut summary = summary(met, record);
+            summary.provenance = provenance;
+            listing.sessions.push(summary);
+        }
+        if let Some(more) = unreadable.checked_sub(UNREADABLE_SHOWN).filter(|more| *more > 0) {
+            listing.notices.push(format!("and {more} more files that cannot be read as sessions"));
+        }
+        if !news.is_empty()
+            && let Err(error) = self.ledger().append_after(&news, gone.length)
+        {
+            listing.notices.push(format!(
+                "the index of sessions could not be written, so the next listing takes as long: {error}"
+            ));
+        }
+    }
+}
+
+fn summary(met: Met, record: Record) -> SessionSummary {
+    let provenance = record.provenance(met.stamp, record.head.as_ref());
+    let Record { writing, head, totals, .. } = record;
+    let (head, totals) = (head.unwrap_or_default(), totals.unwrap_or_default());
+    // Only of these the lock is looked at.
+    let in_use = writing.and_then(|writing| holder::of(&met.path, Some(writing)));
+    let last_activity = match &totals.last_activity {
+        Some(last) => last.clone(),
+        None => pith_protocol::iso_from_millis(met.stamp.modified / 1_000_000),
+    };
+    SessionSummary {
+        id: head.id,
+        file: met.path,
+        cwd: head.cwd,
+        parent: head.parent,
+        created: head.created,
+        last_activity,
+        bytes: met.stamp.bytes,
+        totals,
+        provenance,
+        in_use,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
