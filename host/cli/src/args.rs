@@ -87,7 +87,7 @@ pub struct RunArgs {
     /// What is printed
     #[arg(long, value_enum, default_value_t = Mode::Text)]
     pub mode: Mode,
-    /// The model, such as anthropic/claude-sonnet-4-5, openai/NAME or scripted/FILE
+    /// The model, such as anthropic/claude-sonnet-5-5, openai/NAME or scripted/FILE
     #[arg(long, value_name = "PROVIDER/ID")]
     pub model: Option<String>,
     /// How hard the model thinks: off, minimal, low, medium, high, xhigh or max

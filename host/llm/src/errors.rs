@@ -2,6 +2,7 @@
 
 use crate::{
     failure_kind::kind_of,
+    overflow::named_window,
     retry_after::{hinted_wait, retry_after},
 };
 use pith_core::{FailureKind, ModelFailure};
@@ -90,11 +91,7 @@ pub(crate) fn of_response(status: u16, body: &[u8]) -> Trouble {
             } else {
                 one_line(text)
             };
-            let kind = kind_of(Some(status), "", text);
-            Trouble {
-                message: format!("{status}: {shown}"),
-                failure: ModelFailure { kind, retry_after: hinted_wait(kind, text), window_tokens: None },
-            }
+            Trouble { message: format!("{status}: {shown}"), failure: failure(Some(status), "", text, text, None) }
         }
     }
 }
@@ -115,11 +112,14 @@ pub(crate) fn of_event(event: &Value) -> Trouble {
 
 /// The same, of an event that is no JSON.
 pub(crate) fn of_event_text(text: &str) -> Trouble {
-    let kind = kind_of(None, "", text);
-    Trouble {
-        message: one_line(text),
-        failure: ModelFailure { kind, retry_after: hinted_wait(kind, text), window_tokens: None },
-    }
+    Trouble { message: one_line(text), failure: failure(None, "", text, text, None) }
+}
+
+/// What follows from a failure: `names` are the report's, lowercase, `text` all of its words, `message` those meant for people.
+fn failure(status: Option<u16>, names: &str, text: &str, message: &str, body: Option<&Value>) -> ModelFailure {
+    let kind = kind_of(status, names, text);
+    let window_tokens = (kind == FailureKind::Overflow).then(|| named_window(body, &text.to_lowercase())).flatten();
+    ModelFailure { kind, retry_after: hinted_wait(kind, message), window_tokens }
 }
 
 /// The failure that a body answered with a success tells of.
@@ -136,8 +136,8 @@ struct Reported {
     words: String,
     /// A status in the body, where there is one.
     status: Option<u16>,
-    /// The report's whole text, for what is only said elsewhere in it.
-    whole: String,
+    /// The whole report, for what is only said elsewhere in it.
+    body: Value,
 }
 
 impl Reported {
@@ -173,12 +173,13 @@ impl Reported {
             word: word.to_owned(),
             words: format!("{code} {kind} {}", words("status")).to_lowercase(),
             status: status.and_then(|status| u16::try_from(status).ok()).filter(|status| (400..600).contains(status)),
-            whole: body.to_string(),
+            body: body.clone(),
         })
     }
 
     fn trouble(self, status: Option<u16>) -> Trouble {
-        let kind = kind_of(status.or(self.status), &self.words, &format!("{} {}", self.message, self.whole));
+        let text = format!("{} {}", self.message, self.body);
+        let failure = failure(status.or(self.status), &self.words, &text, &self.message, Some(&self.body));
         let mut message = one_line(&self.message);
         if let Some(status) = status {
             message = format!("{status}: {message}");
@@ -186,10 +187,7 @@ impl Reported {
         if !self.word.is_empty() && !message.contains(&self.word) {
             message = format!("{message} ({})", one_line(&self.word));
         }
-        Trouble {
-            message,
-            failure: ModelFailure { kind, retry_after: hinted_wait(kind, &self.message), window_tokens: None },
-        }
+        Trouble { message, failure }
     }
 }
 

@@ -1,36 +1,7 @@
 //! What kind of failure a provider reports: by status, by name, and by the words that providers use.
 
+use crate::overflow::{is_overflow, minute_limit};
 use pith_core::FailureKind;
-
-/// Texts of requests that are longer than the window; the parts of each stand in this order.
-const OVERFLOW: &[&[&str]] = &[
-    &["prompt is too long"],
-    &["prompt too long"],
-    &["input is too long"],
-    &["input too long"],
-    &["request_too_large"],
-    &["exceed", "context window"],
-    &["context window exceeds"],
-    &["exceed", "context length"],
-    &["exceed", "context size"],
-    &["exceed_context_size"],
-    &["maximum context length"],
-    &["context_length_exceeded"],
-    &["context length exceeded"],
-    &["context_window_exceeded"],
-    &["context window exceeded"],
-    &["input token count", "exceed"],
-    &["maximum prompt length"],
-    &["reduce the length of the messages"],
-    &["greater than the context length"],
-    &["exceeded model token limit"],
-    &["exceeds the model's maximum"],
-    &["too large for model with", "maximum context"],
-    &["prompt", "exceeds", "token", "limit"],
-    &["token limit exceeded"],
-    &["range of input length"],
-    &["too many tokens"],
-];
 
 /// Texts that say "too many" or "exceeds" of requests in a time, not of one request.
 const THROTTLED: &[&str] =
@@ -87,6 +58,9 @@ pub(crate) fn kind_of(status: Option<u16>, names: &str, text: &str) -> FailureKi
     if is_named(&["context_length_exceeded", "exceed_context_size", "request_too_large"]) {
         return FailureKind::Overflow;
     }
+    if minute_limit(&text).is_some() {
+        return FailureKind::Overflow;
+    }
     // A rate limit's explanation may name the page on billing, so that its own name goes first.
     if is_named(&["insufficient_quota", "billing", "payment"]) {
         return FailureKind::Quota;
@@ -94,7 +68,7 @@ pub(crate) fn kind_of(status: Option<u16>, names: &str, text: &str) -> FailureKi
     if is_named(&["rate_limit", "resource_exhausted"]) && !text.contains("exceeded your current quota") {
         return FailureKind::RateLimited;
     }
-    if !throttled && (status == Some(413) || OVERFLOW.iter().any(|parts| stands_in_order(&text, parts))) {
+    if !throttled && (status == Some(413) || is_overflow(&text)) {
         return FailureKind::Overflow;
     }
     if status == Some(402) || has(QUOTA) {
@@ -116,17 +90,6 @@ pub(crate) fn kind_of(status: Option<u16>, names: &str, text: &str) -> FailureKi
         _ if is_named(&["invalid", "not_found", "unsupported", "tool_use_failed"]) => FailureKind::Invalid,
         _ => FailureKind::Other,
     }
-}
-
-fn stands_in_order(text: &str, parts: &[&str]) -> bool {
-    let mut rest = text;
-    parts.iter().all(|part| match rest.find(part) {
-        Some(at) => {
-            rest = &rest[at + part.len()..];
-            true
-        }
-        None => false,
-    })
 }
 
 #[cfg(test)]

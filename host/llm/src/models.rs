@@ -1,113 +1,143 @@
-//! The model table: what is known of models before they are asked. Windows, outputs and prices (US dollars for a million tokens) as
-//! their providers publish them.
+//! The model table: what is known of models before they are asked. It lies in `models.json`, which says its date and where its figures
+//! are from.
 
-use crate::{Endpoint, Wire};
+use crate::{LongPrompt, Prices, Rates, Wire};
 use pith_core::ModelCard;
-use pith_protocol::{Cost, ModelRef, ThinkingLevel, Usage};
+use pith_protocol::ModelRef;
+use serde::Deserialize;
+use std::sync::OnceLock;
 
 /// The window of a model that the table does not know, in tokens.
 pub const UNKNOWN_WINDOW_TOKENS: u64 = 128_000;
 /// The longest reply of a model that the table does not know, in tokens.
 pub const UNKNOWN_OUTPUT_TOKENS: u64 = 16_384;
 
-/// US dollars for a million tokens.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Prices {
-    /// Read afresh.
-    pub input: f64,
-    /// Written.
-    pub output: f64,
-    /// Read from the cache.
-    pub cache_read: f64,
-    /// Written into the cache.
-    pub cache_write: f64,
-}
-
-impl Prices {
-    /// What tokens cost.
-    pub fn cost(&self, usage: &Usage) -> Cost {
-        let of = |tokens: u64, price: f64| tokens as f64 * price / 1_000_000.0;
-        let (input, output) = (of(usage.input, self.input), of(usage.output, self.output));
-        let (cache_read, cache_write) =
-            (of(usage.cache_read, self.cache_read), of(usage.cache_write, self.cache_write));
-        Cost {
-            input,
-            output,
-            cache_read,
-            cache_write,
-            total: input + output + cache_read + cache_write,
-            unknown: false,
-        }
-    }
+/// The file. What is for its readers only (`source`, `notes`) is not read.
+#[derive(Debug, Deserialize)]
+struct Table<'a> {
+    as_of: &'a str,
+    #[serde(borrow)]
+    models: Vec<KnownModel<'a>>,
 }
 
 /// One line of the table.
-#[derive(Debug)]
-pub(crate) struct KnownModel {
-    provider: &'static str,
-    id: &'static str,
-    window_tokens: u64,
-    output_tokens: u64,
-    /// The words for `reasoning_effort` from the least on; on Anthropic's wire any word says that it thinks.
-    efforts: &'static [&'static str],
-    prices: Prices,
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KnownModel<'a> {
+    pub provider: &'a str,
+    pub id: &'a str,
+    /// The one that the provider's key alone chooses.
+    #[serde(default)]
+    default: bool,
+    /// What prompt and reply may take together.
+    window: u64,
+    /// What the prompt may take, where that is less.
+    #[serde(default)]
+    input: Option<u64>,
+    output: u64,
+    images: bool,
+    #[serde(borrow, default)]
+    pub thinking: Thinking<'a>,
+    prices: Rates,
+    #[serde(default)]
+    long: Option<LongPrompt>,
+    /// The day on which the provider answers no more.
+    #[serde(default)]
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the file's readers, and checked by a test"))]
+    retires: Option<&'a str>,
 }
 
-const BUDGET: &[&str] = &["budget"];
-const EFFORTS: &[&str] = &["low", "medium", "high"];
-const EFFORTS_WITH_MINIMAL: &[&str] = &["minimal", "low", "medium", "high"];
-
-const fn claude(id: &'static str, output_tokens: u64, input: f64, output: f64) -> KnownModel {
-    // Reading the cache costs a tenth, writing it for five minutes a quarter more.
-    let prices = Prices { input, output, cache_read: input * 0.1, cache_write: input * 1.25 };
-    KnownModel { provider: "anthropic", id, window_tokens: 200_000, output_tokens, efforts: BUDGET, prices }
+/// How a model is asked to think.
+#[derive(Debug, Default, Deserialize)]
+#[serde(tag = "form", rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Thinking<'a> {
+    /// It cannot be asked.
+    #[default]
+    None,
+    /// `thinking.budget_tokens`.
+    Budget,
+    /// `thinking.type: adaptive` and `output_config.effort`.
+    Adaptive {
+        /// The efforts, from the least on.
+        #[serde(borrow)]
+        words: Vec<&'a str>,
+        /// How it is asked not to think.
+        off: Off,
+        /// Its thoughts are checked against what stood before them, and refused where that has changed.
+        #[serde(default)]
+        bound: bool,
+    },
+    /// `reasoning_effort`.
+    Effort {
+        /// The efforts, from the least on; `none` where it can be told not to think.
+        #[serde(borrow)]
+        words: Vec<&'a str>,
+    },
 }
 
-const fn gpt(
-    id: &'static str,
-    window_tokens: u64,
-    output_tokens: u64,
-    efforts: &'static [&'static str],
-    input: f64,
-    cache_read: f64,
-    output: f64,
-) -> KnownModel {
-    let prices = Prices { input, output, cache_read, cache_write: 0.0 };
-    KnownModel { provider: "openai", id, window_tokens, output_tokens, efforts, prices }
+/// How an adaptive model is asked not to think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Off {
+    /// By saying nothing.
+    Omit,
+    /// By `thinking.type: disabled`.
+    Disabled,
+    /// Never: it thinks as little as it can.
+    Never,
 }
 
-/// All of them read pictures. The first of a provider is its default.
-static KNOWN: &[KnownModel] = &[
-    claude("claude-sonnet-4-5", 64_000, 3.0, 15.0),
-    claude("claude-opus-4-5", 64_000, 5.0, 25.0),
-    claude("claude-haiku-4-5", 64_000, 1.0, 5.0),
-    claude("claude-sonnet-4-6", 64_000, 3.0, 15.0),
-    claude("claude-opus-4-6", 128_000, 5.0, 25.0),
-    claude("claude-opus-4-1", 32_000, 15.0, 75.0),
-    claude("claude-opus-4", 32_000, 15.0, 75.0),
-    claude("claude-sonnet-4", 64_000, 3.0, 15.0),
-    gpt("gpt-5", 400_000, 128_000, EFFORTS_WITH_MINIMAL, 1.25, 0.125, 10.0),
-    gpt("gpt-5-mini", 400_000, 128_000, EFFORTS_WITH_MINIMAL, 0.25, 0.025, 2.0),
-    gpt("gpt-5-nano", 400_000, 128_000, EFFORTS_WITH_MINIMAL, 0.05, 0.005, 0.4),
-    gpt("gpt-5.1", 400_000, 128_000, EFFORTS, 1.25, 0.125, 10.0),
-    gpt("gpt-4.1", 1_047_576, 32_768, &[], 2.0, 0.5, 8.0),
-    gpt("gpt-4.1-mini", 1_047_576, 32_768, &[], 0.4, 0.1, 1.6),
-    gpt("gpt-4.1-nano", 1_047_576, 32_768, &[], 0.1, 0.025, 0.4),
-    gpt("gpt-4o", 128_000, 16_384, &[], 2.5, 1.25, 10.0),
-    gpt("gpt-4o-mini", 128_000, 16_384, &[], 0.15, 0.075, 0.6),
-    gpt("o3", 200_000, 100_000, EFFORTS, 2.0, 0.5, 8.0),
-    gpt("o4-mini", 200_000, 100_000, EFFORTS, 1.1, 0.275, 4.4),
-];
+impl<'a> Thinking<'a> {
+    /// The efforts, from the least on.
+    pub fn words(&self) -> &[&'a str] {
+        match self {
+            Self::None | Self::Budget => &[],
+            Self::Adaptive { words, .. } | Self::Effort { words } => words,
+        }
+    }
+
+    /// Whether asking changes anything.
+    fn thinks(&self) -> bool {
+        matches!(self, Self::Budget) || self.words().iter().any(|word| *word != NO_EFFORT)
+    }
+}
+
+/// The effort that is none.
+pub(crate) const NO_EFFORT: &str = "none";
+
+impl KnownModel<'_> {
+    pub fn prices(&self) -> Prices {
+        Prices { base: self.prices, long: self.long }
+    }
+
+    /// Whether the reply has room of its own, beside the prompt's.
+    pub fn has_room_for_output(&self) -> bool {
+        self.input.is_some_and(|input| input.saturating_add(self.output) <= self.window)
+    }
+}
+
+fn table() -> &'static Table<'static> {
+    static TABLE: OnceLock<Table<'static>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        #[expect(clippy::expect_used, reason = "the text is ours and the same in every build; a test reads it")]
+        serde_json::from_str(include_str!("../models.json")).expect("models.json is as the test found it")
+    })
+}
+
+/// The day on which the table's prices were what providers published, `YYYY-MM-DD`.
+pub fn models_as_of() -> &'static str {
+    table().as_of
+}
 
 /// The model that a provider's key alone chooses; none for providers without a table.
 pub fn default_model(provider: &str) -> Option<ModelRef> {
-    let known = KNOWN.iter().find(|known| known.provider == provider)?;
+    let known = table().models.iter().find(|known| known.provider == provider && known.default)?;
     Some(ModelRef { provider: known.provider.to_owned(), id: known.id.to_owned() })
 }
 
 /// The table's line for a model: by its id, or by its id without the date that a provider adds.
-pub(crate) fn known(model: &ModelRef) -> Option<&'static KnownModel> {
-    KNOWN.iter().find(|known| {
+pub(crate) fn known(model: &ModelRef) -> Option<&'static KnownModel<'static>> {
+    table().models.iter().find(|known| {
         known.provider == model.provider && model.id.strip_prefix(known.id).is_some_and(is_version_suffix)
     })
 }
@@ -119,63 +149,23 @@ fn is_version_suffix(rest: &str) -> bool {
     is_date || tag == "latest" || tag == "0"
 }
 
-/// What is known of a model; for one that the table does not have: 128,000 tokens of window, 16,384 of output, text only.
+/// What is known of a model; for one that the table does not have: 128,000 tokens of window, 16,384 of output, text only. The window of
+/// a model whose prompt may take less than all of it is what the prompt may take.
 pub fn model_card(model: &ModelRef, wire: Wire) -> ModelCard {
     let known = known(model);
     ModelCard {
         model: model.clone(),
         api: wire.as_str().to_owned(),
-        window_tokens: known.map_or(UNKNOWN_WINDOW_TOKENS, |known| known.window_tokens),
-        output_tokens: known.map_or(UNKNOWN_OUTPUT_TOKENS, |known| known.output_tokens),
-        reads_images: known.is_some(),
-        thinks: known.is_some_and(|known| !known.efforts.is_empty()),
+        window_tokens: known.map_or(UNKNOWN_WINDOW_TOKENS, |known| known.input.unwrap_or(known.window)),
+        output_tokens: known.map_or(UNKNOWN_OUTPUT_TOKENS, |known| known.output),
+        reads_images: known.is_some_and(|known| known.images),
+        thinks: known.is_some_and(|known| known.thinking.thinks()),
     }
 }
 
 /// A model's prices, where they are known.
 pub fn prices(model: &ModelRef) -> Option<Prices> {
-    known(model).map(|known| known.prices)
-}
-
-/// What a request's builder needs beside the request.
-#[derive(Clone, Debug)]
-pub struct Target {
-    /// The model.
-    pub card: ModelCard,
-    /// Its prices, where known.
-    pub prices: Option<Prices>,
-    /// The provider's own server: it takes parameters that look-alikes reject.
-    pub is_official: bool,
-    /// The window and output are known, not assumed: they may be sent.
-    pub is_known: bool,
-    /// The words for `reasoning_effort`, from the least on.
-    pub efforts: &'static [&'static str],
-}
-
-impl Target {
-    /// The target for a model at an endpoint.
-    pub fn new(endpoint: &Endpoint, model_id: &str) -> Self {
-        let model = ModelRef { provider: endpoint.provider().to_owned(), id: model_id.to_owned() };
-        let known = known(&model);
-        Self {
-            card: model_card(&model, endpoint.wire()),
-            prices: known.map(|known| known.prices),
-            is_official: endpoint.is_official(),
-            is_known: known.is_some(),
-            efforts: known.map_or(&[], |known| known.efforts),
-        }
-    }
-
-    /// The model's word for a level: the level's own, else the next higher, else the highest; none for `Off`.
-    pub(crate) fn effort(&self, level: ThinkingLevel) -> Option<&'static str> {
-        if level == ThinkingLevel::Off || !self.card.thinks {
-            return None;
-        }
-        const LADDER: [&str; 6] = ["minimal", "low", "medium", "high", "xhigh", "max"];
-        let rung = |word: &str| LADDER.iter().position(|step| *step == word);
-        let wanted = rung(level.as_str());
-        self.efforts.iter().find(|word| rung(word) >= wanted).or(self.efforts.last()).copied()
-    }
+    known(model).map(KnownModel::prices)
 }
 
 #[cfg(test)]
@@ -193,6 +183,7 @@ mod tests {
             (sonnet.window_tokens, sonnet.output_tokens, sonnet.reads_images, sonnet.thinks),
             (200_000, 64_000, true, true)
         );
+        assert_eq!(card("anthropic/claude-opus-4-0", Wire::AnthropicMessages).output_tokens, 32_000);
         assert_eq!(card("openai/gpt-5-mini-2025-08-07", Wire::OpenAiCompletions).output_tokens, 128_000);
         assert!(card("openai/gpt-4o-2024-08-06", Wire::OpenAiCompletions).reads_images);
         for unknown in [
@@ -214,28 +205,71 @@ mod tests {
     }
 
     #[test]
-    fn defaults_and_costs() {
-        assert_eq!(default_model("anthropic").unwrap().to_string(), "anthropic/claude-sonnet-4-5");
-        assert_eq!(default_model("openai").unwrap().to_string(), "openai/gpt-5");
-        assert_eq!(default_model("scripted"), None);
-        let usage = Usage {
-            input: 1_000_000,
-            output: 100_000,
-            cache_read: 2_000_000,
-            cache_write: 400_000,
-            ..Usage::default()
-        };
-        let cost = prices(&default_model("anthropic").unwrap()).unwrap().cost(&usage);
-        assert!((cost.total - (3.0 + 1.5 + 0.6 + 1.5)).abs() < 1e-9, "{cost:?}");
+    fn a_prompt_that_may_not_take_all_of_the_window_has_its_own_limit() {
+        let card = card("openai/gpt-5.1", Wire::OpenAiCompletions);
+        assert_eq!((card.window_tokens, card.output_tokens), (272_000, 128_000));
+        assert!(known(&card.model).unwrap().has_room_for_output());
+        assert!(!known(&"openai/gpt-4o".parse().unwrap()).unwrap().has_room_for_output());
     }
 
     #[test]
-    fn levels_are_fitted_to_what_a_model_has() {
-        let target = |id| Target::new(&Endpoint::openai(None, None).unwrap(), id);
-        assert_eq!(target("gpt-5").effort(ThinkingLevel::Minimal), Some("minimal"));
-        assert_eq!(target("gpt-5.1").effort(ThinkingLevel::Minimal), Some("low"));
-        assert_eq!(target("gpt-5").effort(ThinkingLevel::Max), Some("high"));
-        assert_eq!(target("gpt-5").effort(ThinkingLevel::Off), None);
-        assert_eq!(target("gpt-4.1").effort(ThinkingLevel::High), None);
+    fn defaults() {
+        assert_eq!(default_model("anthropic").unwrap().to_string(), "anthropic/claude-sonnet-5-5");
+        assert_eq!(default_model("openai").unwrap().to_string(), "openai/gpt-5.1");
+        assert_eq!(default_model("scripted"), None);
+    }
+
+    fn is_day(text: &str) -> bool {
+        text.parse::<jiff::civil::Date>().is_ok()
+    }
+
+    /// Every line is what a line can be; what it says is for whoever writes it to look up.
+    #[test]
+    fn every_line_makes_sense() {
+        assert!(is_day(models_as_of()));
+        let all = &table().models;
+        assert!(all.len() >= 30);
+        for (at, known) in all.iter().enumerate() {
+            let line = format!("{}/{}", known.provider, known.id);
+            assert!(all[..at].iter().all(|other| (other.provider, other.id) != (known.provider, known.id)), "{line}");
+            // An earlier line must not take this one's id for its own with a date.
+            let model = line.parse().unwrap();
+            assert_eq!(super::known(&model).unwrap().id, known.id);
+            assert!((8_000..=2_000_000).contains(&known.window), "{line}");
+            assert!(known.input.is_none_or(|input| input < known.window && known.has_room_for_output()), "{line}");
+            assert!(known.output >= 4_096 && known.output <= known.window / 2, "{line}");
+            assert!(known.retires.is_none_or(is_day), "{line}");
+            let mut rates = vec![known.prices];
+            rates.extend(known.long.map(|long| long.rates));
+            for rates in &rates {
+                let Rates { input, output, cache_read, cache_write, cache_write_1h } = *rates;
+                assert!(0.0 < cache_read && cache_read <= input && input < output && output <= 1_000.0, "{line}");
+                assert!(
+                    input <= cache_write && cache_write <= cache_write_1h && cache_write_1h <= 2.0 * input,
+                    "{line}"
+                );
+            }
+            if let [base, long] = rates[..] {
+                assert!(base.input < long.input && base.output < long.output, "{line}");
+                assert!(known.long.is_some_and(|long| long.above < known.input.unwrap_or(known.window)), "{line}");
+            }
+            const LADDER: [&str; 7] = [NO_EFFORT, "minimal", "low", "medium", "high", "xhigh", "max"];
+            let rungs: Vec<_> =
+                known.thinking.words().iter().map(|word| LADDER.iter().position(|rung| rung == word)).collect();
+            assert!(rungs.iter().all(Option::is_some) && rungs.is_sorted(), "{line}");
+            let fits = match (&known.thinking, known.provider) {
+                (Thinking::None, _) => true,
+                (Thinking::Budget, provider) => provider == "anthropic",
+                (Thinking::Adaptive { words, .. }, provider) => provider == "anthropic" && !words.is_empty(),
+                (Thinking::Effort { words }, provider) => provider == "openai" && !words.is_empty(),
+            };
+            assert!(fits, "{line}");
+        }
+        for provider in ["anthropic", "openai"] {
+            let defaults: Vec<_> = all.iter().filter(|known| known.provider == provider && known.default).collect();
+            assert_eq!(defaults.len(), 1, "{provider}");
+            // One that is gone on the table's own day is no default.
+            assert!(defaults[0].retires.is_none_or(|day| day > models_as_of()), "{provider}");
+        }
     }
 }

@@ -85,11 +85,8 @@ impl Model for RemoteModel {
         let (body, fold): (_, Box<Fold<dyn WireState + Send>>) = match self.endpoint.wire() {
             Wire::AnthropicMessages => {
                 let body = messages_body(&self.target, &request);
-                if anthropic_messages::wants_interleaved_thinking(&body) {
-                    headers.insert(
-                        HeaderName::from_static("anthropic-beta"),
-                        HeaderValue::from_static("interleaved-thinking-2025-05-14"),
-                    );
+                if let Some(beta) = anthropic_messages::beta(&body) {
+                    headers.insert(HeaderName::from_static("anthropic-beta"), HeaderValue::from_static(beta));
                 }
                 (body, Box::new(MessagesFold::new(start)))
             }

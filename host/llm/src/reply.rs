@@ -3,7 +3,7 @@
 use crate::{Prices, errors::Trouble, nesting::Nesting};
 use pith_core::{FailureKind, ModelCard, ModelEvent, ModelRequest};
 use pith_protocol::{
-    AssistantMessage, Content, Delta, Message, StopReason, Text, Thinking, ThinkingLevel, ToolCall, Usage,
+    AssistantMessage, Content, Cost, Delta, Message, StopReason, Text, Thinking, ThinkingLevel, ToolCall, Usage,
 };
 use serde_json::{Map, Value};
 use std::{
@@ -99,6 +99,8 @@ pub(crate) struct Reply {
     response_id: Option<String>,
     events: Vec<ModelEvent>,
     has_started: bool,
+    /// The provider told of tokens.
+    is_counted: bool,
     is_done: bool,
 }
 
@@ -112,6 +114,7 @@ impl Reply {
             response_id: None,
             events: Vec::new(),
             has_started: false,
+            is_counted: false,
             is_done: false,
         }
     }
@@ -142,10 +145,14 @@ impl Reply {
         &self.usage
     }
 
-    /// Sets tokens; totals and costs follow.
-    pub fn set_usage(&mut self, usage: Usage) {
+    /// Sets tokens; totals and costs follow. `written_for_an_hour` is the part of what was written to the cache that is kept for an hour.
+    pub fn set_usage(&mut self, usage: Usage, written_for_an_hour: u64) {
+        self.is_counted = true;
         let mut usage = usage.totalled();
-        usage.cost = self.start.prices.map(|prices| prices.cost(&usage)).unwrap_or_default();
+        usage.cost = match self.start.prices {
+            Some(prices) => prices.cost(&usage, written_for_an_hour),
+            None => unknown_cost(),
+        };
         if usage != self.usage {
             self.usage = usage;
             self.events.push(ModelEvent::Usage(self.usage.clone()));
@@ -317,6 +324,16 @@ impl Reply {
         self.done(stop, raw, None);
     }
 
+    /// The reply ended because no more tokens would fit. With nothing said and nothing counted it was the request that left no room:
+    /// some servers cut it to the window's size and then have nothing to answer with.
+    pub fn finish_cut(&mut self, raw: Option<&str>) {
+        if self.slots.iter().all(|slot| slot.dropped) && self.usage.output == 0 {
+            let message = format!("the conversation fills the model's window ({})", raw.unwrap_or("length"));
+            return self.fail(Trouble::new(FailureKind::Overflow, message), raw);
+        }
+        self.finish(StopReason::Length, raw);
+    }
+
     /// The request failed, maybe in mid-reply.
     pub fn fail(&mut self, trouble: Trouble, raw: Option<&str>) {
         self.cut();
@@ -356,6 +373,10 @@ impl Reply {
             return;
         }
         let content = self.slots.drain(..).filter(|slot| !slot.dropped).map(|slot| slot.block.finished()).collect();
+        // It was answered, and that is not free because nobody counted.
+        if self.has_started && !self.is_counted {
+            self.usage.cost = unknown_cost();
+        }
         let (error_message, failure) = trouble.map(|trouble| (trouble.message, trouble.failure)).unzip();
         let start = &mut self.start;
         let message = AssistantMessage {
@@ -378,6 +399,10 @@ impl Reply {
     pub fn fail_early(&mut self) {
         self.fail(Trouble::new(FailureKind::Unavailable, "the stream ended early"), None);
     }
+}
+
+fn unknown_cost() -> Cost {
+    Cost { unknown: true, ..Cost::default() }
 }
 
 impl Block {

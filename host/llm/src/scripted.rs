@@ -45,6 +45,8 @@ pub struct Scripted {
 struct Scenario {
     #[serde(default, rename = "description")]
     _description: String,
+    #[serde(default)]
+    window_tokens: Option<u64>,
     replies: Vec<Arc<Scripture>>,
 }
 
@@ -58,7 +60,18 @@ struct Scripture {
     calls: Vec<ScriptedCall>,
     stop: Option<ScriptedStop>,
     error: Option<ScriptedError>,
+    usage: Option<ScriptedUsage>,
     delay_ms: u64,
+}
+
+/// What a reply says that it used; what is left out is estimated, or is none of the cache's.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ScriptedUsage {
+    input: Option<u64>,
+    output: Option<u64>,
+    cache_read: u64,
+    cache_write: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -90,6 +103,8 @@ struct ScriptedError {
     kind: ScriptedKind,
     #[serde(default)]
     retry_after_ms: Option<u64>,
+    #[serde(default)]
+    window_tokens: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -128,12 +143,13 @@ impl Scripted {
         if text.len() > SCENARIO_LIMIT_BYTES {
             return Err(refused(0, 0, format!("it is longer than {SCENARIO_LIMIT_BYTES} bytes")));
         }
-        let replies = if text.trim_start().starts_with('[') {
-            serde_json::from_str::<Vec<Arc<Scripture>>>(text)
+        let scenario = if text.trim_start().starts_with('[') {
+            serde_json::from_str::<Vec<Arc<Scripture>>>(text).map(|replies| (replies, None))
         } else {
-            serde_json::from_str::<Scenario>(text).map(|scenario| scenario.replies)
+            serde_json::from_str::<Scenario>(text).map(|scenario| (scenario.replies, scenario.window_tokens))
         };
-        let replies = replies.map_err(|error| refused(error.line(), error.column(), error.to_string()))?;
+        let (replies, window_tokens) =
+            scenario.map_err(|error| refused(error.line(), error.column(), error.to_string()))?;
         for (at, reply) in replies.iter().enumerate() {
             if let Some(reason) = reply.contradiction() {
                 return Err(refused(0, 0, format!("reply {}: {reason}", at + 1)));
@@ -142,7 +158,7 @@ impl Scripted {
         let card = ModelCard {
             model: ModelRef { provider: "scripted".to_owned(), id: name.to_owned() },
             api: "scripted".to_owned(),
-            window_tokens: UNKNOWN_WINDOW_TOKENS,
+            window_tokens: window_tokens.unwrap_or(UNKNOWN_WINDOW_TOKENS),
             output_tokens: UNKNOWN_OUTPUT_TOKENS,
             reads_images: true,
             thinks: true,
@@ -181,7 +197,7 @@ impl Model for Scripted {
         let steps = match scripture {
             Ok(scripture) => {
                 reply.started();
-                reply.set_usage(scripture.usage(&request));
+                reply.set_usage(scripture.usage(&request), 0);
                 delay = Duration::from_millis(scripture.delay_ms);
                 scripture.steps(at)
             }
@@ -298,7 +314,7 @@ impl Scripture {
                 failure: ModelFailure {
                     kind: error.kind.into(),
                     retry_after: error.retry_after_ms.map(Duration::from_millis),
-                    window_tokens: None,
+                    window_tokens: error.window_tokens,
                 },
             }),
             (None, Some(ScriptedStop::Length)) => Step::Finish(StopReason::Length),
@@ -309,12 +325,19 @@ impl Scripture {
         steps
     }
 
-    /// Estimates, so that views have something to show.
+    /// What the scenario says, else estimates, so that views have something to show. Nobody is paid for it: the cost is unknown.
     fn usage(&self, request: &ModelRequest) -> Usage {
         let words = self.text.len() + self.thinking.len();
         let calls: usize = self.calls.iter().map(|call| call.name.len() + 16).sum();
         let output = u64::try_from((words + calls).div_ceil(4)).unwrap_or(u64::MAX);
-        Usage { input: replay::estimated_tokens(request), output, ..Usage::default() }
+        let told = self.usage.unwrap_or_default();
+        Usage {
+            input: told.input.unwrap_or_else(|| replay::estimated_tokens(request)),
+            output: told.output.unwrap_or(output),
+            cache_read: told.cache_read,
+            cache_write: told.cache_write,
+            ..Usage::default()
+        }
     }
 }
 

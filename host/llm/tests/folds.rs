@@ -267,3 +267,122 @@ fn a_reply_of_endless_blocks_meets_the_limit() {
     assert!(message.error_message.unwrap().contains("1024 blocks"));
     assert_eq!(failure.unwrap().kind, pith_core::FailureKind::Other);
 }
+
+/// A whole reply of one word, priced; `usage` where it stands on each wire.
+fn used(
+    wire: Wire,
+    model: &str,
+    usage: Option<Value>,
+    said: bool,
+    stop: &str,
+) -> (AssistantMessage, Option<ModelFailure>) {
+    let model =
+        format!("{}/{model}", if wire == Wire::AnthropicMessages { "anthropic" } else { "openai" }).parse().unwrap();
+    let start = ReplyStart::new(&model_card(&model, wire), pith_llm::prices(&model), &ModelRequest::default());
+    let words = if said { "hi" } else { "" };
+    let events = match wire {
+        Wire::AnthropicMessages => vec![
+            json!({"type": "message_start", "message": {"id": "m", "usage": usage}}),
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": if said { "text_delta" } else { "none" }, "text": words}}),
+            json!({"type": "message_delta", "delta": {"stop_reason": stop}}),
+            json!({"type": "message_stop"}),
+        ],
+        Wire::OpenAiCompletions => vec![
+            json!({"id": "c", "choices": [{"index": 0, "delta": {"content": words}, "finish_reason": stop}]}),
+            json!({"id": "c", "choices": [], "usage": usage}),
+        ],
+    };
+    let events = events.iter().map(|data| pith_llm::SseEvent { name: String::new(), data: data.to_string() });
+    let mut out = Vec::new();
+    match wire {
+        Wire::AnthropicMessages => {
+            let mut fold = pith_llm::MessagesFold::new(start);
+            events.for_each(|event| out.extend(fold.push(&event)));
+            out.extend(fold.finish(StreamEnd::Closed));
+        }
+        Wire::OpenAiCompletions => {
+            let mut fold = CompletionsFold::new(start);
+            events.for_each(|event| out.extend(fold.push(&event)));
+            out.extend(fold.finish(StreamEnd::Closed));
+        }
+    }
+    done(&out)
+}
+
+#[test]
+fn each_kind_of_token_is_counted_and_priced_apart() {
+    let near =
+        |got: Option<f64>, want: f64| assert!(got.is_some_and(|got| (got - want).abs() < 1e-9), "{got:?}, {want}");
+    let anthropic = |usage| used(Wire::AnthropicMessages, "claude-sonnet-5-5", Some(usage), true, "end_turn").0.usage;
+    let usage = anthropic(json!({
+        "input_tokens": 1_000, "output_tokens": 2_000, "cache_read_input_tokens": 100_000, "cache_creation_input_tokens": 30_000,
+        "cache_creation": {"ephemeral_5m_input_tokens": 10_000, "ephemeral_1h_input_tokens": 20_000},
+        "output_tokens_details": {"thinking_tokens": 1_500},
+    }));
+    assert_eq!((usage.input, usage.output, usage.cache_read, usage.cache_write), (1_000, 2_000, 100_000, 30_000));
+    assert_eq!((usage.reasoning, usage.total_tokens), (Some(1_500), 133_000));
+    near(Some(usage.cost.cache_write), 0.025 + 0.08);
+    near(usage.cost_total(), 0.002 + 0.02 + 0.01 + 0.025 + 0.08);
+    // The sum may be left out.
+    let usage = anthropic(
+        json!({"input_tokens": 0, "output_tokens": 0, "cache_creation": {"ephemeral_5m_input_tokens": 7, "ephemeral_1h_input_tokens": 5}}),
+    );
+    assert_eq!(usage.cache_write, 12);
+    let usage = used(
+        Wire::OpenAiCompletions,
+        "gpt-6-sol",
+        Some(json!({
+            "prompt_tokens": 101_000, "completion_tokens": 2_000,
+            "prompt_tokens_details": {"cached_tokens": 90_000, "cache_write_tokens": 10_000},
+            "completion_tokens_details": {"reasoning_tokens": 500},
+        })),
+        true,
+        "stop",
+    )
+    .0
+    .usage;
+    assert_eq!((usage.input, usage.output, usage.cache_read, usage.cache_write), (1_000, 2_000, 90_000, 10_000));
+    assert_eq!((usage.reasoning, usage.total_tokens), (Some(500), 103_000));
+    near(usage.cost_total(), 0.002 + 0.02 + 0.018 + 0.025);
+}
+
+#[test]
+fn what_nobody_priced_or_counted_is_unknown_and_never_free() {
+    for (wire, model, counts) in [
+        (Wire::OpenAiCompletions, "smol", Some(json!({"prompt_tokens": 5, "completion_tokens": 2}))),
+        (Wire::AnthropicMessages, "smol", Some(json!({"input_tokens": 5, "output_tokens": 2}))),
+        (Wire::OpenAiCompletions, "gpt-5.1", None),
+        (Wire::AnthropicMessages, "claude-sonnet-5-5", None),
+    ] {
+        let expected = if counts.is_some() { 7 } else { 0 };
+        let usage = used(wire, model, counts, true, "stop").0.usage;
+        assert_eq!((usage.total_tokens, usage.cost.total, usage.cost_total()), (expected, 0.0, None), "{model}");
+        assert!(usage.cost.unknown, "{model}");
+    }
+    // A request that was never answered is free.
+    let mut fold = CompletionsFold::new(start(Wire::OpenAiCompletions));
+    let (message, _) = done(&fold.finish(StreamEnd::Closed));
+    assert_eq!(message.usage.cost_total(), Some(0.0));
+}
+
+#[test]
+fn a_reply_that_had_no_room_to_begin_is_an_overflow() {
+    for (wire, stop) in [
+        (Wire::OpenAiCompletions, "length"),
+        (Wire::OpenAiCompletions, "model_context_window_exceeded"),
+        (Wire::AnthropicMessages, "model_context_window_exceeded"),
+    ] {
+        let model = if wire == Wire::AnthropicMessages { "claude-sonnet-5-5" } else { "gpt-5.1" };
+        let (message, failure) = used(wire, model, None, false, stop);
+        assert_eq!(failure.unwrap().kind, pith_core::FailureKind::Overflow, "{stop}");
+        assert_eq!(message.raw_stop_reason.as_deref(), Some(stop));
+        // One that was begun was cut, as any other.
+        let (message, failure) = used(wire, model, None, true, stop);
+        assert_eq!((message.stop_reason, failure), (StopReason::Length, None), "{stop}");
+    }
+    // Thoughts that are not shown were thought all the same.
+    let counts =
+        json!({"prompt_tokens": 5, "completion_tokens": 900, "completion_tokens_details": {"reasoning_tokens": 900}});
+    let (message, failure) = used(Wire::OpenAiCompletions, "gpt-5.1", Some(counts), false, "length");
+    assert_eq!((message.stop_reason, failure), (StopReason::Length, None));
+}

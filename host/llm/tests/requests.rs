@@ -440,3 +440,46 @@ fn names_and_ids_that_no_provider_takes_are_sent_as_ones_that_it_takes() {
         assert_eq!((sent_ids[0].as_str(), sent_ids[4].as_str()), ("c1", if is_anthropic { "c_1" } else { "c.1" }));
     }
 }
+
+#[test]
+fn newer_claudes_are_asked_for_thoughts_by_effort_and_may_drop_those_that_no_longer_fit() {
+    let body = |id: &str, base: Option<&str>, thinking| {
+        let target = Target::new(&Endpoint::anthropic(base, None).unwrap(), id);
+        let said = said_by(&target, vec![self::thinking("hm", Some("sig"), None), Content::text("y")]);
+        let conversation = vec![user(vec![Content::text("x")]), said, user(vec![Content::text("z")])];
+        messages_body(&target, &ModelRequest { thinking, ..request(conversation) })
+    };
+    let whole = body("claude-sonnet-5-5", None, ThinkingLevel::High);
+    let bound = json!({"type": "adaptive", "display": "summarized", "block_binding": {"prefix_mismatch_behavior": "drop_block"}});
+    assert_eq!((&whole["thinking"], &whole["output_config"]), (&bound, &json!({"effort": "high"})));
+    assert_eq!(whole["messages"][1]["content"][0], json!({"type": "thinking", "thinking": "hm", "signature": "sig"}));
+    assert_eq!(whole["max_tokens"], 128_000);
+    // It cannot be switched off.
+    let least = body("claude-sonnet-5-5", None, ThinkingLevel::Off);
+    assert_eq!((&least["thinking"], &least["output_config"]), (&bound, &json!({"effort": "low"})));
+    let elsewhere = body("claude-sonnet-5-5", Some("http://127.0.0.1:1"), ThinkingLevel::High);
+    assert_eq!(elsewhere["thinking"], json!({"type": "adaptive", "display": "summarized"}));
+    // One that can is not sent the thoughts that it had, which would be held against what stands before them.
+    let off = body("claude-haiku-5-5", None, ThinkingLevel::Off);
+    assert_eq!((&off["thinking"], off.get("output_config")), (&json!({"type": "disabled"}), None));
+    assert_eq!(off["messages"][1]["content"], json!([{"type": "text", "text": "y"}]));
+    // And those that think only when asked are not told not to.
+    let silent = body("claude-opus-4-8", None, ThinkingLevel::Off);
+    assert_eq!((silent.get("thinking"), silent.get("output_config")), (None, None));
+    assert_eq!(silent["messages"][1]["content"][0]["type"], "thinking");
+}
+
+#[test]
+fn models_that_take_tools_without_thoughts_only_are_told_so() {
+    let effort = |id, thinking| {
+        let request = ModelRequest { thinking, tools: tools(), ..request(vec![user(vec![Content::text("x")])]) };
+        completions_body(&gpt(id), &request).get("reasoning_effort").cloned()
+    };
+    use ThinkingLevel::{High, Off};
+    assert_eq!([Off, High].map(|level| effort("gpt-6-sol", level)), [Some(json!("none")), Some(json!("none"))]);
+    assert_eq!([Off, High].map(|level| effort("gpt-5.1", level)), [Some(json!("none")), Some(json!("high"))]);
+    assert_eq!([Off, High].map(|level| effort("gpt-4.1", level)), [None, None]);
+    // The prompt's room and the reply's are apart: a long prompt does not shorten the reply.
+    let long = request(vec![user(vec![Content::text("x".repeat(800_000))])]);
+    assert_eq!(completions_body(&gpt("gpt-5.1"), &long)["max_completion_tokens"], 128_000);
+}

@@ -8,7 +8,7 @@
 //! # async fn embed() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut options = Options::new("/home/me/project", Environment::from_process())?;
 //! options.session = SessionChoice::Memory;
-//! options.model = Some("openai/gpt-5".to_owned());
+//! options.model = Some("openai/gpt-5.1".to_owned());
 //! let pith = start(options).await?;
 //! let mut events = pith.events();
 //! let run = pith.prompt(vec![Content::text("What does this project do?")]);

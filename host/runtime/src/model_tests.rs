@@ -37,14 +37,14 @@ fn the_first_that_was_named_or_led_to_is_asked() {
         (&[A, O, NAMED], [None, Some("openai/resumed"), Some("openai/set")], "openai/resumed"),
         (&[A, O, NAMED], [None, None, Some("openai/set")], "openai/named"),
         (&[A, O], [None, None, Some("openai/set")], "openai/set"),
-        (&[A, O], [None, None, None], "anthropic/claude-sonnet-4-5"),
-        (&[O], [None, None, None], "openai/gpt-5"),
-        (&[("ANTHROPIC_API_KEY", " "), O], [None, None, None], "openai/gpt-5"),
+        (&[A, O], [None, None, None], "anthropic/claude-sonnet-5-5"),
+        (&[O], [None, None, None], "openai/gpt-5.1"),
+        (&[("ANTHROPIC_API_KEY", " "), O], [None, None, None], "openai/gpt-5.1"),
         (&[LOCAL], [Some("openai/org/m"), None, None], "openai/org/m"),
         // A resumed model that nobody serves here, or that has no key, is passed over.
         (&[O], [None, Some("fake/fake-1"), Some("openai/set")], "openai/set"),
-        (&[O], [None, Some("anthropic/x"), None], "openai/gpt-5"),
-        (&[O], [None, Some("scripted//etc/hostname"), None], "openai/gpt-5"),
+        (&[O], [None, Some("anthropic/x"), None], "openai/gpt-5.1"),
+        (&[O], [None, Some("scripted//etc/hostname"), None], "openai/gpt-5.1"),
     ];
     for (environment, [flag, resumed, settings], model) in cases {
         let (chosen, notices) = choose(environment, flag, resumed, settings);

@@ -22,6 +22,8 @@ pub struct Messages {
     stop_reason: Option<String>,
     explanation: Option<String>,
     has_begun: bool,
+    /// Tokens that the cache keeps for an hour; they cost more.
+    written_for_an_hour: u64,
 }
 
 #[derive(Debug)]
@@ -67,7 +69,7 @@ impl WireState for Messages {
         let raw = self.stop_reason.take();
         let raw = raw.as_deref();
         match raw {
-            Some("max_tokens" | "model_context_window_exceeded") => reply.finish(StopReason::Length, raw),
+            Some("max_tokens" | "model_context_window_exceeded") => reply.finish_cut(raw),
             Some(reason @ ("refusal" | "sensitive")) => {
                 let words = self.explanation.take().unwrap_or_else(|| "the provider refused to answer".to_owned());
                 reply.fail(Trouble::new(FailureKind::Refused, format!("{words} ({reason})")), raw);
@@ -179,13 +181,20 @@ impl Messages {
     fn take_usage(&mut self, reply: &mut Reply, usage: Option<&Value>) {
         let Some(usage) = usage.filter(|usage| usage.is_object()) else { return };
         let so_far = reply.usage().clone();
-        reply.set_usage(Usage {
+        self.written_for_an_hour =
+            count(usage, "/cache_creation/ephemeral_1h_input_tokens").unwrap_or(self.written_for_an_hour);
+        // The sum of how long it is kept stands in for a sum that is left out.
+        let for_minutes = count(usage, "/cache_creation/ephemeral_5m_input_tokens");
+        let written = count(usage, "/cache_creation_input_tokens")
+            .or_else(|| for_minutes.map(|tokens| tokens.saturating_add(self.written_for_an_hour)));
+        let usage = Usage {
             input: count(usage, "/input_tokens").unwrap_or(so_far.input),
             output: count(usage, "/output_tokens").unwrap_or(so_far.output),
             cache_read: count(usage, "/cache_read_input_tokens").unwrap_or(so_far.cache_read),
-            cache_write: count(usage, "/cache_creation_input_tokens").unwrap_or(so_far.cache_write),
+            cache_write: written.unwrap_or(so_far.cache_write),
             reasoning: count(usage, "/output_tokens_details/thinking_tokens").or(so_far.reasoning),
             ..Usage::default()
-        });
+        };
+        reply.set_usage(usage, self.written_for_an_hour);
     }
 }

@@ -4,5 +4,5 @@ mod fold;
 mod request;
 
 pub use fold::MessagesFold;
+pub(crate) use request::beta;
 pub use request::messages_body;
-pub(crate) use request::wants_interleaved_thinking;

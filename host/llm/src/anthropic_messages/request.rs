@@ -3,9 +3,10 @@
 use crate::{
     Target,
     replay::{self, IdLaw, Part, Said, Turn},
+    target::Asked,
 };
 use pith_core::ModelRequest;
-use pith_protocol::{ThinkingLevel, ToolDeclaration};
+use pith_protocol::ToolDeclaration;
 use serde_json::{Map, Value, json};
 
 const IDS: IdLaw = IdLaw { limit: 64, hashed: false, printable: false };
@@ -15,8 +16,12 @@ const LEAST_TOKENS: u64 = 1_024;
 
 /// The body of `POST /v1/messages`.
 pub fn messages_body(target: &Target, request: &ModelRequest) -> Value {
-    let turns = replay::turns(&target.card, request, IDS);
-    let max_tokens = replay::fitted_output(&target.card, request);
+    let mut turns = replay::turns(&target.card, request, IDS);
+    let max_tokens = target.fitted_output(request);
+    let asked = target.asked_thinking(request.thinking);
+    if asked == Asked::Disabled {
+        without_thoughts(&mut turns);
+    }
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(target.card.model.id));
     body.insert("max_tokens".to_owned(), json!(max_tokens));
@@ -31,9 +36,7 @@ pub fn messages_body(target: &Target, request: &ModelRequest) -> Value {
     if !system.is_empty() {
         body.insert("system".to_owned(), Value::Array(system));
     }
-    if let Some(budget_tokens) = thinking_budget(target, request, max_tokens).filter(|_| can_think(&turns)) {
-        body.insert("thinking".to_owned(), json!({"type": "enabled", "budget_tokens": budget_tokens}));
-    }
+    ask_for_thoughts(&mut body, asked, max_tokens, &turns);
     if !request.tools.is_empty() {
         let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
         mark(tools.last_mut());
@@ -46,9 +49,14 @@ pub fn messages_body(target: &Target, request: &ModelRequest) -> Value {
     Value::Object(body)
 }
 
-/// Whether a body asks for thoughts between calls, which needs a header.
-pub(crate) fn wants_interleaved_thinking(body: &Value) -> bool {
-    body.get("thinking").is_some() && body.get("tools").is_some()
+/// What a body asks for that needs a header, `anthropic-beta`.
+pub(crate) fn beta(body: &Value) -> Option<&'static str> {
+    let thinking = body.get("thinking")?;
+    match thinking.get("type").and_then(Value::as_str) {
+        // Thoughts between calls; adaptive models have them by themselves.
+        Some("enabled") if body.get("tools").is_some() => Some("interleaved-thinking-2025-05-14"),
+        _ => thinking.get("block_binding").map(|_| "thinking-binding-controls-2026-08-01"),
+    }
 }
 
 /// Everything up to here is worth caching.
@@ -58,16 +66,40 @@ fn mark(block: Option<&mut Value>) {
     }
 }
 
-fn thinking_budget(target: &Target, request: &ModelRequest, max_tokens: u64) -> Option<u64> {
-    let budget = match request.thinking {
-        _ if !target.card.thinks => return None,
-        ThinkingLevel::Off => return None,
-        ThinkingLevel::Minimal => 1_024,
-        ThinkingLevel::Low => 2_048,
-        ThinkingLevel::Medium => 8_192,
-        ThinkingLevel::High | ThinkingLevel::Xhigh | ThinkingLevel::Max => 16_384,
+fn ask_for_thoughts(body: &mut Map<String, Value>, asked: Asked, max_tokens: u64, turns: &[Turn<'_>]) {
+    let thinking = match asked {
+        Asked::Nothing => return,
+        Asked::Disabled => json!({"type": "disabled"}),
+        Asked::Budget(budget) => {
+            let budget = budget.min(max_tokens.saturating_sub(LEAST_TOKENS));
+            if budget < LEAST_TOKENS || !can_think(turns) {
+                return;
+            }
+            json!({"type": "enabled", "budget_tokens": budget})
+        }
+        Asked::Adaptive { effort, is_bound } => {
+            body.insert("output_config".to_owned(), json!({"effort": effort}));
+            // The newer models send no words of their thoughts unless they are asked to.
+            let mut thinking = json!({"type": "adaptive", "display": "summarized"});
+            // A compaction or an edit changes what stood before a thought: it is worth less than the conversation.
+            if is_bound {
+                thinking["block_binding"] = json!({"prefix_mismatch_behavior": "drop_block"});
+            }
+            thinking
+        }
     };
-    Some(budget.min(max_tokens.saturating_sub(LEAST_TOKENS))).filter(|budget| *budget >= LEAST_TOKENS)
+    body.insert("thinking".to_owned(), thinking);
+}
+
+/// A reply of thoughts alone stays: what is left of it must not be nothing.
+fn without_thoughts(turns: &mut [Turn<'_>]) {
+    for turn in turns {
+        if let Turn::Assistant(said) = turn
+            && said.iter().any(|block| !matches!(block, Said::Thinking(_)))
+        {
+            said.retain(|block| !matches!(block, Said::Thinking(_)));
+        }
+    }
 }
 
 /// A reply that was begun without thoughts (by another model, or before thinking was switched on) must be ended without: the

@@ -47,7 +47,7 @@ impl WireState for Completions {
         }
         let usage = [chunk.get("usage"), chunk.pointer("/choices/0/usage"), chunk.pointer("/x_groq/usage")];
         if let Some(usage) = usage.into_iter().flatten().find(|usage| usage.is_object()) {
-            reply.set_usage(usage_of(usage));
+            reply.set_usage(usage_of(usage), 0);
         }
     }
 
@@ -69,7 +69,7 @@ impl WireState for Completions {
             return reply.fail(refuse(message), raw);
         }
         match raw {
-            Some("length" | "max_tokens") => reply.finish(StopReason::Length, raw),
+            Some("length" | "max_tokens" | "model_length" | "model_context_window_exceeded") => reply.finish_cut(raw),
             Some("content_filter") => {
                 reply.fail(refuse("the provider's content filter stopped the reply (content_filter)".to_owned()), raw);
             }

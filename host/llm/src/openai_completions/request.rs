@@ -23,7 +23,7 @@ pub fn completions_body(target: &Target, request: &ModelRequest) -> Value {
     // Where the window is only assumed, a server whose window is smaller would refuse what is assumed to fit.
     if target.is_known || request.output_tokens.is_some() {
         let field = if target.is_official { "max_completion_tokens" } else { "max_tokens" };
-        body.insert(field.to_owned(), json!(replay::fitted_output(&target.card, request)));
+        body.insert(field.to_owned(), json!(target.fitted_output(request)));
     }
     if let Some(effort) = target.effort(request.thinking) {
         body.insert("reasoning_effort".to_owned(), json!(effort));
