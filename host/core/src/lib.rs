@@ -19,6 +19,7 @@ mod migrate;
 mod outbox;
 mod ports;
 mod projection;
+mod prompt_state;
 mod reply;
 mod run;
 mod schema;

@@ -70,7 +70,9 @@ pub(crate) fn read_entry(bytes: &[u8]) -> Result<Found<'_>, LineFault> {
     for _ in 0..TRIES {
         let Some(start) = rfind_start(bytes, from).filter(|start| *start > lead) else { break };
         match Skimmed::read(&bytes[start..end]) {
-            Ok(skimmed) => return Ok(Found { skimmed, start, end }),
+            // A block of a torn entry's content, which may end where the line was torn, is no entry.
+            Ok(skimmed) if skimmed.is_of_session() => return Ok(Found { skimmed, start, end }),
+            Ok(_) => {}
             Err(error) => match room.checked_sub(error.column()) {
                 Some(left) => room = left,
                 None => break,

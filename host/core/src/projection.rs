@@ -1,14 +1,15 @@
 //! What the model sees of a session: the path leaf -> root, the newest compaction and the context edits applied, what a crash left mended.
 
 use pith_protocol::{
-    Content, Entry, EntryBody, EntryId, Message, StopReason, SystemMessage, ToolCall, ToolDeclaration,
-    ToolResultMessage, UserMessage,
+    AssistantMessage, Compaction, Content, Entry, EntryBody, EntryId, Message, StopReason, ToolCall, ToolResultMessage,
+    UserMessage,
 };
-use serde_json::{Map, Value};
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
 };
+
+pub use crate::prompt_state::PromptState;
 
 /// What a call that was never answered is told to have given.
 pub(crate) const UNANSWERED: &str = "No result was recorded: the run was interrupted before this call finished. \
@@ -32,31 +33,42 @@ impl Projection {
     }
 }
 
-/// Projects the entries root -> leaf.
+/// Projects the entries root -> leaf, all or those that are awake: what sleeps is not shown.
 pub(crate) fn project(path: &[Arc<Entry>]) -> Projection {
     let edits = edits_of(path);
     let mut messages = Vec::new();
-    let newest = path.iter().rposition(|entry| matches!(entry.body, EntryBody::Compaction(_)));
-    let (kept, after) = match newest {
+    let (kept, after) = match newest_compaction(path) {
         None => (&path[..0], path),
-        Some(at) => {
-            if let EntryBody::Compaction(compaction) = &path[at].body {
-                messages.push((&path[at].id, user_words(wrapped_summary(&compaction.summary, SO_FAR), 0)));
-                let first = path[..at].iter().position(|entry| entry.id == compaction.first_kept_entry_id);
-                (first.map_or(&path[..0], |first| &path[first..at]), &path[at + 1..])
-            } else {
-                (&path[..0], path)
-            }
+        Some((at, made)) => {
+            messages.push((&path[at].id, user_words(wrapped_summary(&made.summary, SO_FAR), 0)));
+            let first = path[..at].iter().position(|entry| entry.id == made.first_kept_entry_id);
+            (first.map_or(&path[..0], |first| &path[first..at]), &path[at + 1..])
         }
     };
     for entry in kept.iter().chain(after) {
-        match edits.get(&entry.id) {
-            Some(None) => {}
-            Some(Some(content)) => messages.extend(edited(entry, content).map(|message| (&entry.id, message))),
-            None => messages.extend(shown(entry).map(|message| (&entry.id, message))),
-        }
+        let message = match edits.get(&entry.id) {
+            Some(None) => None,
+            Some(Some(content)) => edited(entry, content),
+            None => shown(entry),
+        };
+        messages.extend(message.map(|message| (&entry.id, message)));
     }
     pair(messages)
+}
+
+/// The first entry that the newest compaction keeps, where it is not on the path before it: nothing from before the compaction is shown then.
+pub(crate) fn lost_cut(path: &[Arc<Entry>]) -> Option<(EntryId, EntryId)> {
+    let (at, made) = newest_compaction(path)?;
+    let (id, first) = (&path[at].id, &made.first_kept_entry_id);
+    let is_there = id == first || path[..at].iter().any(|entry| entry.id == *first);
+    (!is_there).then(|| (id.clone(), first.clone()))
+}
+
+fn newest_compaction(path: &[Arc<Entry>]) -> Option<(usize, &Compaction)> {
+    path.iter().enumerate().rev().find_map(|(at, entry)| match &entry.body {
+        EntryBody::Compaction(made) => Some((at, made)),
+        _ => None,
+    })
 }
 
 /// The latest edit of each entry on the path: none leaves it out.
@@ -71,42 +83,73 @@ fn edits_of(path: &[Arc<Entry>]) -> HashMap<&EntryId, Option<&Vec<Content>>> {
         .collect()
 }
 
+/// An entry with other content. Only words of the user, the model, a tool or a plugin can have one; a plugin's stay marked as its own.
 fn edited(entry: &Entry, content: &[Content]) -> Option<Arc<Message>> {
-    let mut message = (*shown(entry)?).clone();
-    match &mut message {
-        Message::User(user) => user.content = content.to_vec(),
-        Message::Assistant(assistant) => assistant.content = content.to_vec(),
-        Message::ToolResult(result) => result.content = content.to_vec(),
-        _ => return None,
-    }
+    let content = content.to_vec();
+    let message = match &entry.body {
+        EntryBody::Message(entry) => match entry.message.as_ref() {
+            Message::User(_) | Message::Assistant(_) if content.is_empty() => return None,
+            Message::User(user) => Message::User(UserMessage { content, timestamp: user.timestamp }),
+            Message::Assistant(reply) if is_whole(reply) => Message::Assistant(AssistantMessage {
+                content,
+                api: reply.api.clone(),
+                provider: reply.provider.clone(),
+                model: reply.model.clone(),
+                usage: reply.usage.clone(),
+                stop_reason: reply.stop_reason,
+                timestamp: reply.timestamp,
+                error_message: reply.error_message.clone(),
+                response_id: reply.response_id.clone(),
+                raw_stop_reason: reply.raw_stop_reason.clone(),
+                duration_ms: reply.duration_ms,
+                thinking_level: reply.thinking_level.clone(),
+            }),
+            Message::ToolResult(result) => Message::ToolResult(ToolResultMessage {
+                tool_call_id: result.tool_call_id.clone(),
+                tool_name: result.tool_name.clone(),
+                content,
+                details: result.details.clone(),
+                is_error: result.is_error,
+                duration_ms: result.duration_ms,
+                timestamp: result.timestamp,
+            }),
+            Message::Custom(custom) => return Some(marked(&custom.custom_type, &content, custom.timestamp)),
+            _ => return shown_message(&entry.message),
+        },
+        EntryBody::CustomMessage(custom) => return Some(marked(&custom.custom_type, &content, 0)),
+        _ => return shown(entry),
+    };
     Some(Arc::new(message))
+}
+
+/// A reply that failed or was stopped is no ground to build on; its words stay in the session.
+fn is_whole(reply: &AssistantMessage) -> bool {
+    !matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted)
 }
 
 /// An entry as the model reads it; none where it does not.
 fn shown(entry: &Entry) -> Option<Arc<Message>> {
     match &entry.body {
-        EntryBody::Message(entry) => match entry.message.as_ref() {
-            Message::User(_) | Message::ToolResult(_) => Some(entry.message.clone()),
-            // A reply that failed or was stopped is no ground to build on; its words stay in the session.
-            Message::Assistant(reply) => {
-                let whole = !matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted);
-                (whole && !reply.content.is_empty()).then(|| entry.message.clone())
-            }
-            Message::BashExecution(run) if run.exclude_from_context != Some(true) => {
-                Some(user_words(bash_words(run), run.timestamp))
-            }
-            Message::Custom(custom) => Some(marked(&custom.custom_type, &custom.content, custom.timestamp)),
-            Message::BranchSummary(branch) => {
-                Some(user_words(wrapped_summary(&branch.summary, BRANCH), branch.timestamp))
-            }
-            Message::CompactionSummary(summary) => {
-                Some(user_words(wrapped_summary(&summary.summary, SO_FAR), summary.timestamp))
-            }
-            Message::System(_) | Message::BashExecution(_) => None,
-        },
+        EntryBody::Message(entry) => shown_message(&entry.message),
         EntryBody::CustomMessage(custom) => Some(marked(&custom.custom_type, &custom.content, 0)),
         EntryBody::BranchSummary(branch) => Some(user_words(wrapped_summary(&branch.summary, BRANCH), 0)),
         _ => None,
+    }
+}
+
+fn shown_message(message: &Arc<Message>) -> Option<Arc<Message>> {
+    match message.as_ref() {
+        Message::User(_) | Message::ToolResult(_) => Some(message.clone()),
+        Message::Assistant(reply) => (is_whole(reply) && !reply.content.is_empty()).then(|| message.clone()),
+        Message::BashExecution(run) if run.exclude_from_context != Some(true) => {
+            Some(user_words(bash_words(run), run.timestamp))
+        }
+        Message::Custom(custom) => Some(marked(&custom.custom_type, &custom.content, custom.timestamp)),
+        Message::BranchSummary(branch) => Some(user_words(wrapped_summary(&branch.summary, BRANCH), branch.timestamp)),
+        Message::CompactionSummary(summary) => {
+            Some(user_words(wrapped_summary(&summary.summary, SO_FAR), summary.timestamp))
+        }
+        Message::System(_) | Message::BashExecution(_) => None,
     }
 }
 
@@ -152,16 +195,19 @@ fn pair(messages: Vec<(&EntryId, Arc<Message>)>) -> Projection {
         }
     }
     let mut out = Projection::default();
+    let mut left: Vec<usize> = Vec::new();
     for (place, (source, message)) in messages.iter().enumerate() {
         match message.as_ref() {
             Message::ToolResult(_) => {}
             Message::Assistant(reply) => {
                 out.push(Some(source), message.clone());
                 for call in reply.tool_calls() {
-                    let waiting = results.get_mut(call.id.as_str());
-                    let taken = waiting.and_then(|places| {
-                        let next = places.iter().position(|result| *result > place)?;
-                        places.remove(next)
+                    // One that stands before this call stands before all that follow.
+                    let taken = results.get_mut(call.id.as_str()).and_then(|places| {
+                        while let Some(early) = places.pop_front_if(|result| *result < place) {
+                            left.push(early);
+                        }
+                        places.pop_front()
                     });
                     match taken {
                         Some(result) => out.push(Some(messages[result].0), messages[result].1.clone()),
@@ -175,7 +221,7 @@ fn pair(messages: Vec<(&EntryId, Arc<Message>)>) -> Projection {
             _ => out.push(Some(source), message.clone()),
         }
     }
-    let mut left: Vec<usize> = results.into_values().flatten().collect();
+    left.extend(results.into_values().flatten());
     left.sort_unstable();
     for place in left {
         if let Message::ToolResult(result) = messages[place].1.as_ref() {
@@ -193,74 +239,5 @@ fn unanswered(call: &ToolCall, timestamp: i64) -> ToolResultMessage {
         is_error: true,
         timestamp,
         ..ToolResultMessage::default()
-    }
-}
-
-/// What the model was told: sections of the prompt by name, and tools, as a path's system messages left them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PromptState {
-    /// Sections, in the order in which they first came.
-    pub sections: Vec<(String, String)>,
-    /// Tools, in the order in which they were declared.
-    pub tools: Vec<ToolDeclaration>,
-}
-
-impl PromptState {
-    /// Replays the system messages of a path.
-    pub(crate) fn replay(path: &[Arc<Entry>]) -> Self {
-        let mut state = Self::default();
-        for entry in path {
-            if let Some(Message::System(patch)) = entry.message() {
-                state.apply(patch);
-            }
-        }
-        state
-    }
-
-    fn apply(&mut self, patch: &SystemMessage) {
-        for (name, text) in &patch.sections {
-            match text.as_str() {
-                None => self.sections.retain(|(present, _)| present != name),
-                Some(text) => match self.sections.iter_mut().find(|(present, _)| present == name) {
-                    Some((_, present)) => text.clone_into(present),
-                    None => self.sections.push((name.clone(), text.to_owned())),
-                },
-            }
-        }
-        for removed in &patch.tools_removed {
-            // pi writes names; a declaration's name is read as well.
-            let name = removed.as_str().or_else(|| removed.get("name").and_then(Value::as_str));
-            self.tools.retain(|tool| Some(tool.name.as_str()) != name);
-        }
-        for added in &patch.tools_added {
-            self.tools.retain(|tool| tool.name != added.name);
-            self.tools.push(added.clone());
-        }
-    }
-
-    /// The patch that makes this state `wanted`; none where it is. Sections and tools that `wanted` lacks are removed, a tool whose
-    /// definition changed is removed and added.
-    pub(crate) fn patch_to(&self, wanted: &Self, timestamp: i64) -> Option<SystemMessage> {
-        let mut sections = Map::new();
-        for (name, _) in &self.sections {
-            if !wanted.sections.iter().any(|(present, _)| present == name) {
-                sections.insert(name.clone(), Value::Null);
-            }
-        }
-        for section in &wanted.sections {
-            if !self.sections.contains(section) {
-                sections.insert(section.0.clone(), Value::String(section.1.clone()));
-            }
-        }
-        let gone = self.tools.iter().filter(|tool| !wanted.tools.contains(tool));
-        let tools_removed: Vec<Value> = gone.map(|tool| Value::String(tool.name.clone())).collect();
-        let tools_added: Vec<_> = wanted.tools.iter().filter(|tool| !self.tools.contains(tool)).cloned().collect();
-        (!sections.is_empty() || !tools_removed.is_empty() || !tools_added.is_empty()).then_some(SystemMessage {
-            content: Value::String(String::new()),
-            sections,
-            timestamp,
-            tools_added,
-            tools_removed,
-        })
     }
 }

@@ -16,9 +16,10 @@ pub use reading::SetAside;
 
 use crate::{
     ports::{Clock, Store, StoreError},
-    projection::{self, Projection, PromptState},
+    projection::{self, Projection},
+    prompt_state::PromptState,
     totals::Totals,
-    tree::{Diagnostic, LoadedTree, Tree},
+    tree::{DIAGNOSTICS_KEPT, Diagnostic, LoadedTree, Tree},
 };
 use append::Owed;
 use pith_protocol::{Entry, EntryId, Header, SESSION_VERSION, SessionId, iso_from_millis};
@@ -249,14 +250,18 @@ impl Session {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what is awake of the path, and says what of it cannot be read.
+    /// Reads what is awake of the path, and says what of it is not as it should be.
     fn wake(&self) -> Result<Vec<Diagnostic>, SessionError> {
         let mut state = self.lock();
         let leaf = state.tree.leaf();
         let awake = self.awaken(&state, leaf, None)?;
         let unreadable = awake.entries().filter(|entry| entry.is_unreadable());
-        let told =
-            unreadable.map(|entry| Diagnostic::Unreadable { id: entry.id.clone(), kind: entry.kind.clone() }).collect();
+        let mut told: Vec<Diagnostic> = unreadable
+            .take(DIAGNOSTICS_KEPT)
+            .map(|entry| Diagnostic::Unreadable { id: entry.id.clone(), kind: entry.kind.clone() })
+            .collect();
+        let path: Vec<Arc<Entry>> = awake.entries().cloned().collect();
+        told.extend(projection::lost_cut(&path).map(|(id, first_kept)| Diagnostic::LostCut { id, first_kept }));
         state.tree.set_leaf(leaf, awake);
         Ok(told)
     }

@@ -132,7 +132,7 @@ fn plan(tree: &Tree, order: &ForkOrder, clock: &dyn Clock) -> Result<Plan, Sessi
     Ok(Plan {
         header: header_line(&header),
         places: indices.iter().map(|index| Place::of(*index, tree.node(*index))).collect(),
-        mark: mark_of(tree, &indices, of_kind(EntryKind::Mark).last()),
+        mark: mark_of(tree, &indices, of_kind(EntryKind::Mark).next_back()),
         label_lines: of_kind(EntryKind::Label).collect(),
         labels,
         leaf: leaf.map(|leaf| tree.id(leaf)),

@@ -53,6 +53,16 @@ pub enum Diagnostic {
         /// The entry.
         id: EntryId,
     },
+    /// The newest compaction keeps from an entry that is not on its path: it keeps none.
+    #[error(
+        "compaction {id} keeps from entry {first_kept}, which is not before it; the model sees its summary and what follows"
+    )]
+    LostCut {
+        /// The compaction.
+        id: EntryId,
+        /// The entry that it names.
+        first_kept: EntryId,
+    },
     /// The header is damaged; the entries are there.
     #[error("the session's header is damaged; its entries are kept")]
     LostHeader,
