@@ -203,7 +203,7 @@ impl Agent {
         }
         bodies.extend(pending.into_iter().map(|content| Message::User(UserMessage { content, timestamp: now }).into()));
         if bodies.is_empty() {
-            return Ok(self.session.prompt_state());
+            return Ok(wanted);
         }
         for entry in self.session.append_all(bodies)? {
             if let EntryBody::Message(entry) = &entry.body {
@@ -213,7 +213,8 @@ impl Agent {
                 run.messages.push(message);
             }
         }
-        Ok(self.session.prompt_state())
+        // What the path says is that now, in whatever order a foreign file had it.
+        Ok(wanted)
     }
 
     /// Entries for a model or level other than the path's last.
