@@ -10,16 +10,15 @@ use crate::{
     run::{Agent, Run},
     scope::RunFacts,
     session::SessionError,
-    shrink::bounded,
     summary::{Spent, SummedUp, fitted},
     tokens::{self, Count},
     touched::Touched,
     trim::{self, Trimmed},
-    view::{Nature, View},
+    view::{REQUEST, View},
 };
 use pith_protocol::{
-    Compaction, CompactionReason, CompactionResult, Content, ContextEdit, EntryBody, EntryId, Event, Message,
-    Replacement, Usage, UsageEntry,
+    Compaction, CompactionReason, CompactionResult, Content, ContextEdit, EntryBody, EntryId, Event, Replacement,
+    Usage, UsageEntry,
 };
 use serde_json::Value;
 use std::{fmt::Write as _, sync::Arc};
@@ -41,8 +40,6 @@ pub enum CompactEnd {
     Failed(String),
 }
 
-/// The user's words that began a turn which is cut in two stand in its summary, up to so many bytes.
-const TURN_WORDS_BYTES: usize = 4_000;
 /// Of what a request may take, what the trim leaves used: more, and the next turn would trim again.
 const TRIMMED_TO: (u64, u64) = (3, 4);
 /// A run asks for no more summaries after so many that failed.
@@ -130,7 +127,7 @@ impl Agent {
             Err(SummedUp::NoCompactor) => {
                 let touched = self.touched(&now.view, cut.at);
                 let text = trim::marker(&now.view, cut.at, &touched, budget.room / 4);
-                Summed { text, details: Some(touched.details(None)), by_plugin: false }
+                Summed { text, details: self.details(&now.view, cut.at, None), by_plugin: false }
             }
             Err(failed) => {
                 self.record_spent(&spent)?;
@@ -315,7 +312,12 @@ impl Agent {
     ) -> Result<Summed, SummedUp> {
         let touched = self.touched(&now.view, cut.at);
         let (files_read, files_modified) = touched.lists();
-        let previous = now.view.previous.as_ref().map(|previous| previous.compaction.summary.clone());
+        // What the user asked for stands below in the user's words; it need not be summed up as well.
+        let previous = now.view.previous.as_ref().map(|previous| {
+            let kept = previous.compaction.details.as_ref().and_then(|details| details.get(REQUEST)?.as_str());
+            let summary = &previous.compaction.summary;
+            kept.map_or_else(|| summary.clone(), |words| summary.replace(&asked(words), ""))
+        });
         // Whoever writes it asks a model with about this window.
         let room = budget.room.saturating_sub(now.view.previous_tokens()).saturating_sub(budget.summary);
         let limit = if cut.turn.is_some() { budget.summary / 2 } else { budget.summary };
@@ -334,10 +336,14 @@ impl Agent {
             files_modified: files_modified.clone(),
             limit_tokens: u32::try_from(limit).unwrap_or(u32::MAX),
         };
+        let request = now.view.request(cut.at);
         let Some(turn) = cut.turn else {
-            let job = job(SummaryPart::Whole, 0..cut.at);
-            let written = self.sum_up(&job, &task.facts, task.cancel, spent).await?;
-            return Ok(Summed { text: written.text, details: Some(touched.details(written.details)), by_plugin: true });
+            let written = self.sum_up(&job(SummaryPart::Whole, 0..cut.at), &task.facts, task.cancel, spent).await?;
+            let text = match &request {
+                Some(words) => format!("{}\n\n---\n\n{GOES_ON}\n{}", written.text.trim_end(), asked(words)),
+                None => written.text,
+            };
+            return Ok(Summed { text, details: self.details(&now.view, cut.at, written.details), by_plugin: true });
         };
         // Where there is no history but an earlier summary, that one stands.
         let (mut text, mut details) = (previous.clone(), None);
@@ -353,19 +359,19 @@ impl Agent {
         };
         let start = self.sum_up(&job, &task.facts, task.cancel, spent).await?;
         let mut joined = text.map(|history| format!("{}\n\n---\n\n", history.trim_end())).unwrap_or_default();
-        joined.push_str("## The turn that goes on\n\nIts end follows as it was; this is its beginning.\n");
-        let first = &now.view.items[turn];
-        if first.nature == Nature::Words
-            && let Message::User(user) = first.message.as_ref()
-        {
-            let words: Vec<&str> = user.content.iter().filter_map(Content::as_text).collect();
-            let longest = usize::try_from(limit.saturating_mul(tokens::BYTES_PER_TOKEN)).unwrap_or(usize::MAX);
-            let words = bounded(&words.join("\n"), TURN_WORDS_BYTES.min(longest));
-            let _ = write!(joined, "\nThe user asked, word for word:\n\n{words}\n\nWhat was done since:\n");
+        let _ = write!(joined, "{GOES_ON}\n{}", request.as_deref().map(asked).unwrap_or_default());
+        let _ = write!(joined, "\nWhat was done since:\n\n{}", start.text.trim());
+        let details = self.details(&now.view, cut.at, details.or(start.details));
+        Ok(Summed { text: joined, details, by_plugin: true })
+    }
+
+    /// The `details` of a compaction: a plugin's own, the files, what the user asked for.
+    fn details(&self, view: &View, at: usize, own: Option<Value>) -> Option<Value> {
+        let mut details = self.touched(view, at).details(own);
+        if let (Some(words), Value::Object(details)) = (view.request(at), &mut details) {
+            details.insert(REQUEST.to_owned(), Value::String(words));
         }
-        let _ = write!(joined, "\n{}", start.text.trim());
-        let details = details.or(start.details);
-        Ok(Summed { text: joined, details: Some(touched.details(details)), by_plugin: true })
+        Some(details)
     }
 
     async fn record_trim(
@@ -382,7 +388,7 @@ impl Agent {
             now.view.items.iter().position(|item| kept.is_some() && item.source.as_ref() == kept).unwrap_or(whole)
         });
         let replaced = dropped.map(|dropped| {
-            let details = Some(self.touched(&now.view, at).details(None));
+            let details = self.details(&now.view, at, None);
             (dropped.kept_from, Summed { text: dropped.summary, details, by_plugin: false })
         });
         let shortened = edits.len();
@@ -419,7 +425,7 @@ impl Agent {
                 summary: summed.text,
                 first_kept_entry_id: first.unwrap_or_else(|| id.clone()),
                 tokens_before: now.count.tokens,
-                system_message: self.checkpoint(&now.told)?,
+                system_message: now.told.checkpoint(self.session.clock().now_millis()),
                 details: summed.details,
                 usage: usage.clone(),
                 from_hook: summed.by_plugin.then_some(true),
@@ -474,12 +480,14 @@ impl Agent {
             note: None,
         })
     }
+}
 
-    /// The whole of what the model is told, as one `system` message: what stands before the summary need not be read again.
-    fn checkpoint(&self, told: &PromptState) -> Result<Option<Value>, SessionError> {
-        let patch = PromptState::default().patch_to(told, self.session.clock().now_millis());
-        Ok(patch.map(|patch| serde_json::to_value(Message::System(patch))).transpose()?)
-    }
+/// Stands before what is told of a turn that is cut.
+const GOES_ON: &str = "## The turn that goes on\n\nIts end follows as it was.\n";
+
+/// What the user asked for, as summaries say it.
+fn asked(words: &str) -> String {
+    format!("The user asked, word for word:\n\n{words}\n")
 }
 
 /// Why a summary is the host's own.

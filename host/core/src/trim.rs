@@ -6,7 +6,7 @@ use crate::{
     shrink::{bounded, shrunk},
     tokens,
     touched::Touched,
-    view::{Item, Nature, View},
+    view::{Item, Nature, View, said},
 };
 use pith_protocol::{Content, EntryId, Message};
 use std::fmt::Write as _;
@@ -77,8 +77,8 @@ pub(crate) fn trim(view: &View, touched: &Touched, room: u64) -> Option<Trimmed>
     let mut work = fresh();
     // One block that is larger than all others may be: no older message could make up for it.
     for one in &mut work {
-        if blocks(&one.item.message).iter().any(|block| tokens::of_block(block) > room / 4) {
-            one.shrink(bytes(room / 8));
+        if blocks(&one.item.message).iter().any(|block| tokens::of_block(block) > room / 2) {
+            one.shrink(bytes(room / 4));
         }
     }
     let last = view.items.iter().rposition(Item::begins).unwrap_or(0);
@@ -141,8 +141,8 @@ fn lengthen(work: &mut [Work<'_>], keep: u64, room: u64) {
     let mut total = sum(work);
     for one in work.iter_mut().rev().filter(|one| one.content.is_some()) {
         let mut whole = Work { item: one.item, content: None, tokens: one.item.tokens };
-        if blocks(&one.item.message).iter().any(|block| tokens::of_block(block) > room / 4) {
-            whole.shrink(bytes(room / 8));
+        if blocks(&one.item.message).iter().any(|block| tokens::of_block(block) > room / 2) {
+            whole.shrink(bytes(room / 4));
         }
         let with = total - one.tokens + whole.tokens;
         if with > keep {
@@ -201,12 +201,13 @@ pub(crate) fn marker(view: &View, at: usize, touched: &Touched, room: u64) -> St
     if let Some(previous) = &view.previous {
         let _ = writeln!(text, "\nAn earlier summary:\n{}", bounded(&previous.compaction.summary, room / 3));
     }
-    let words: Vec<&Item> = dropped.iter().filter(|item| item.nature == Nature::Words).collect();
-    if let Some((last, before)) = words.split_last() {
-        if let Some(first) = before.first() {
-            let _ = writeln!(text, "\nThe user's first words among them:\n{}", bounded(&said(first), room / 8));
-        }
-        let _ = writeln!(text, "\nThe user's last words among them:\n{}", bounded(&said(last), room / 4));
+    let mut words = dropped.iter().filter(|item| item.nature == Nature::Words).map(|item| said(&item.message));
+    let (first, last) = (words.next(), words.next_back());
+    if let (Some(first), true) = (&first, last.is_some()) {
+        let _ = writeln!(text, "\nThe user's first words among them:\n{}", bounded(first, room / 8));
+    }
+    if let Some(last) = last.or(first).or_else(|| view.request(at)) {
+        let _ = writeln!(text, "\nThe user's last words among them:\n{}", bounded(&last, room / 4));
     }
     let (read, modified) = touched.lists();
     for (what, paths) in [("read", read), ("modified", modified)] {
@@ -217,6 +218,6 @@ pub(crate) fn marker(view: &View, at: usize, touched: &Touched, room: u64) -> St
     bounded(text.trim_end(), room)
 }
 
-fn said(item: &Item) -> String {
-    blocks(&item.message).iter().filter_map(Content::as_text).collect::<Vec<_>>().join("\n")
-}
+#[cfg(test)]
+#[path = "trim_tests.rs"]
+mod tests;

@@ -1,8 +1,14 @@
 //! The model's view with what compaction has to know of it: of which entry each message is, what it is, what it takes.
 
-use crate::{projection::Projection, tokens};
-use pith_protocol::{Compaction, Entry, EntryBody, EntryId, Message};
+use crate::{projection::Projection, shrink::bounded, tokens};
+use pith_protocol::{Compaction, Content, Entry, EntryBody, EntryId, Message};
+use serde_json::Value;
 use std::{collections::HashMap, sync::Arc};
+
+/// Where a compaction's `details` keep what the user asked for, when the cut is inside that turn: it is never lost, however long the turn.
+pub(crate) const REQUEST: &str = "request";
+/// The most of it that is kept, in bytes.
+const REQUEST_BYTES: usize = 4_000;
 
 /// What a message of the view is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +103,19 @@ impl View {
         self.items[part].iter().map(|item| item.message.clone()).collect()
     }
 
+    /// What the user asked for in the turn that goes on where a cut is, if the cut takes those words away; as an earlier compaction kept them,
+    /// where that took them.
+    pub fn request(&self, at: usize) -> Option<String> {
+        if self.items.get(at).is_some_and(|item| item.nature == Nature::Words) {
+            return None;
+        }
+        let words = self.items[..at].iter().rfind(|item| item.nature == Nature::Words);
+        words.map(|item| bounded(&said(&item.message), REQUEST_BYTES)).or_else(|| {
+            let details = self.previous.as_ref()?.compaction.details.as_ref()?;
+            details.get(REQUEST).and_then(Value::as_str).map(|words| bounded(words, REQUEST_BYTES))
+        })
+    }
+
     /// What all of it takes.
     pub fn tokens(&self) -> u64 {
         self.items.iter().map(|item| item.tokens).fold(self.previous_tokens(), u64::saturating_add)
@@ -105,6 +124,14 @@ impl View {
     /// What the summary takes.
     pub fn previous_tokens(&self) -> u64 {
         self.previous.as_ref().map_or(0, |previous| previous.tokens)
+    }
+}
+
+/// The words of a user's message.
+pub(crate) fn said(message: &Message) -> String {
+    match message {
+        Message::User(user) => user.content.iter().filter_map(Content::as_text).collect::<Vec<_>>().join("\n"),
+        _ => String::new(),
     }
 }
 
