@@ -248,9 +248,32 @@ struct Frame {
     timestamp: String,
 }
 
+/// How every writer of this format begins a message.
+const MESSAGE_BEGINS: &[u8] = br#"{"type":"message","#;
+
+/// A message with its frame. Flattening would buffer the message.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MessageLine {
+    #[serde(rename = "type")]
+    kind: String,
+    id: EntryId,
+    #[serde(default)]
+    parent_id: Option<EntryId>,
+    #[serde(default)]
+    timestamp: String,
+    message: Arc<Message>,
+}
+
 impl Entry {
     /// Reads one line. Fails where it is not a JSON object with `type` and `id`; a body of an unknown type or shape is `Unknown`.
     pub fn read(line: &[u8]) -> Result<Self, serde_json::Error> {
+        // Most bytes of a file are messages that are as they should be: one pass.
+        if line.starts_with(MESSAGE_BEGINS)
+            && let Ok(MessageLine { kind, id, parent_id, timestamp, message }) = serde_json::from_slice(line)
+        {
+            return Ok(Self { kind, id, parent_id, timestamp, body: EntryBody::Message(MessageEntry { message }) });
+        }
         let frame: Frame = serde_json::from_slice(line)?;
         let body = match read_body(&frame.kind, line) {
             Ok(body) => body,
