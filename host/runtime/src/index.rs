@@ -9,6 +9,7 @@ mod listing;
 mod record;
 
 pub use holder::Holder;
+pub(crate) use holder::named as who_holds;
 pub use ledger::{INDEX_LIMIT_BYTES, INDEX_LINE_LIMIT_BYTES};
 pub use listing::{Listing, SessionSummary};
 pub(crate) use record::{Claim, Head, Record, Stamp};
@@ -99,10 +100,10 @@ impl Index {
         inner.to_str().filter(|name| !name.is_empty())
     }
 
-    /// Whose a file is, by what is known of it: `met` is what the system says of it now, `head` its first line.
-    pub(crate) fn provenance(&self, file: &Path, met: &Metadata, head: &Head) -> Provenance {
+    /// Whose a file is, by what is known of it: `met` is what the system says of it now, `head` its first line, `sum` that of what was read.
+    pub(crate) fn provenance(&self, file: &Path, met: &Metadata, head: &Head, sum: u64) -> Provenance {
         match self.record(file) {
-            Some(record) => record.provenance(Stamp::of(met), Some(head)),
+            Some(record) => record.provenance(Stamp::of(met), Some((head, sum))),
             None => Provenance::Foreign,
         }
     }
@@ -134,13 +135,10 @@ impl Index {
             .map_err(|source| IndexError::NoFile { path: file.to_owned(), source })?;
         let stamp = Stamp::of(&met);
         let known = self.record(file);
-        if known.as_ref().is_some_and(|known| known.claim == Claim::Own && known.stamp == stamp) {
-            return Ok(());
-        }
         let known = known.filter(|known| known.stamp == stamp);
-        let (head, totals) = known.map(|known| (known.head, known.totals)).unwrap_or_default();
+        let (sum, head, totals) = known.map(|known| (known.sum, known.head, known.totals)).unwrap_or_default();
         let record =
-            Record { file: name.to_owned(), stamp, claim: Claim::Trusted, writing: None, head, totals, gone: false };
+            Record { file: name.to_owned(), stamp, sum, claim: Claim::Trusted, writing: None, head, totals, gone: false };
         self.note(&record).map_err(|source| IndexError::Unwritable { path: self.ledger().path().to_owned(), source })
     }
 

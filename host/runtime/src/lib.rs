@@ -28,7 +28,8 @@
 //! # }
 //! ```
 //!
-//! `start` is the way in, `pith` the running session's doors; `sessions` and `store` say which file a session is and how it is written;
+//! `start` is the way in, `pith` the running session's doors; `sessions`, `shelf` and `store` say which file a session is and how it is written, `index` what
+//! all of them come to;
 //! `model` chooses who is asked, `plugins` what is loaded, `prompt` what the model is told.
 
 mod clock;
@@ -47,10 +48,12 @@ mod places;
 mod plugins;
 mod prompt;
 mod remove;
+mod rescue;
 mod sandbox;
 mod scratch;
 mod sessions;
 mod settings;
+mod shelf;
 mod spool;
 mod start;
 mod store;
@@ -80,9 +83,10 @@ pub use pith_plugin::{FunctionUse, LoadError, PluginUse, WallTimes};
 pub use places::{NoHome, Places, WorkspaceError};
 pub use plugins::{PluginsError, ShippedPlugin};
 pub use prompt::{CONTEXT_FILE_LIMIT_BYTES, CONTEXT_LIMIT_BYTES, TOOLS_SECTION_LIMIT_BYTES};
+pub use rescue::NotSaved;
 pub use sessions::{ChoiceError, SessionChoice};
 pub use settings::{KeyClass, SETTING_KEYS, SETTINGS_LIMIT_BYTES, SettingKey, Settings, SettingsError};
 pub use start::{Options, StartError, start};
-pub use store::{FOREIGN_FILE_LIMIT_BYTES, LoadError as SessionFileError, SESSION_FILE_LIMIT_BYTES};
+pub use store::{FOREIGN_FILE_LIMIT_BYTES, LoadError as SessionFileError, SESSION_FILE_LIMIT_BYTES, SessionSync};
 pub use sweep::{SPOOL_KEPT, SPOOLS_REMOVED_A_START};
 pub use usage::{PLUGINS_REMEMBERED, RecordedUse, USE_FILE_FOLDED_BYTES, USE_FILE_LIMIT_BYTES, recorded_plugin_use};

@@ -3,6 +3,7 @@
 use crate::{
     prompt::{self, ProjectContext},
     scratch::Scratch,
+    store::FileStore,
     sweep::Sweep,
     usage::Recorder,
 };
@@ -25,7 +26,8 @@ use tokio_util::sync::CancellationToken;
 /// A session with its model, tools and gates. Dropping it, or any future of it, at any time leaves a valid session.
 pub struct Pith {
     pub(crate) agent: Agent,
-    pub(crate) file: Option<PathBuf>,
+    /// Its file; none for one in memory.
+    pub(crate) store: Option<FileStore>,
     /// What its plugins use; none without plugins.
     pub(crate) usage: Option<Recorder>,
     /// What holds programs; none where no plugin may run any.
@@ -68,9 +70,10 @@ impl Pith {
         &self.agent.session
     }
 
-    /// The session's file, which the first message creates; none for one in memory.
+    /// The session's file, which the first message creates; none for one in memory. It changes where another program wrote to it, or took its
+    /// place: then the session goes on in a file of its own, and a notice says so.
     pub fn session_file(&self) -> Option<PathBuf> {
-        self.file.clone()
+        self.store.as_ref().map(FileStore::path)
     }
 
     /// Attaches a face: it gets every event from here on, and has to take them. There is one: a second takes the place of the first.
@@ -205,6 +208,9 @@ impl Pith {
 impl Drop for Pith {
     /// The face reads what waits, then the end.
     fn drop(&mut self) {
+        if let Some(store) = &self.store {
+            store.keep_totals(self.session().totals());
+        }
         self.agent.outbox.close();
     }
 }
@@ -220,6 +226,9 @@ impl Drop for Running<'_> {
         *self.of.lock() = None;
         if let Some(usage) = &self.of.usage {
             usage.record();
+        }
+        if let Some(store) = &self.of.store {
+            store.tell_totals(self.of.session().totals());
         }
         // Where the future was dropped: whatever still holds a child of the token ends.
         self.cancel.cancel();

@@ -2,26 +2,27 @@
 
 use crate::{
     clock::new_session_id,
-    places::{Places, real},
+    index::Provenance,
+    places::real,
     settings,
+    shelf::Shelf,
     store::{FileStore, LoadError, MemoryStore, SourceFile},
 };
-use pith_core::{Clock, Diagnostic, Outbox, Session, SessionError, Trust};
+use pith_core::{Diagnostic, Session, SessionError, SetAside, Trust};
 use pith_os::{OpenError, Root};
-use pith_protocol::{EntryBody, Header, Message, ModelRef, SessionId, ThinkingLevel, iso_from_millis};
-use sha2::{Digest, Sha256};
+use pith_protocol::{EntryBody, Header, Message, ModelRef, ThinkingLevel};
 use std::{
     fs::DirEntry,
     io::{self, Read},
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 /// The longest header line that is looked at to find a session, in bytes.
 const HEADER_LIMIT_BYTES: u64 = 64 << 10;
 /// Damaged lines that are named one by one.
 const DIAGNOSTICS_SHOWN: usize = 20;
+/// Tools of a foreign file that are named one by one.
+const TOOLS_SHOWN: usize = 8;
 /// Sessions that an ambiguous id names.
 const MATCHES_SHOWN: usize = 5;
 
@@ -77,8 +78,8 @@ pub enum ChoiceError {
 /// A session, ready to be worked on.
 pub(crate) struct Opened {
     pub session: Session,
-    /// Where it is kept, or will be.
-    pub file: Option<PathBuf>,
+    /// Its file; none for one that is kept nowhere.
+    pub store: Option<FileStore>,
     /// For people; foreign text in them is as it was.
     pub notices: Vec<String>,
     /// What it was last worked on with.
@@ -88,14 +89,11 @@ pub(crate) struct Opened {
 
 /// What opening needs.
 pub(crate) struct Opener<'a> {
-    pub places: &'a Places,
+    pub shelf: &'a Shelf,
     /// Checked.
     pub workspace: &'a Path,
-    /// Whether a run's end waits for the disk.
-    pub durable: bool,
-    pub clock: Arc<dyn Clock>,
-    /// Where it is told what happened to the file.
-    pub outbox: Outbox,
+    /// The user says that a file of others is as good as one of Pith's own.
+    pub is_trusted: bool,
 }
 
 impl Opener<'_> {
@@ -105,8 +103,8 @@ impl Opener<'_> {
             SessionChoice::New => Ok(self.create(Vec::new())),
             SessionChoice::Memory => {
                 let store = Box::new(MemoryStore::default());
-                let session = Session::create(new_session_id(), self.workspace, store, self.clock.clone());
-                Ok(Opened { session, file: None, notices: Vec::new(), model: None, thinking: None })
+                let session = Session::create(new_session_id(), self.workspace, store, self.shelf.clock.clone());
+                Ok(Opened { session, store: None, notices: Vec::new(), model: None, thinking: None })
             }
             SessionChoice::Continue => match self.latest()? {
                 Some(file) => self.resume(&file),
@@ -118,74 +116,88 @@ impl Opener<'_> {
             SessionChoice::Open(wanted) => {
                 let path = self.find(wanted)?;
                 let path = path.canonicalize().map_err(|_| ChoiceError::NotFound { wanted: wanted.clone() })?;
-                if path.starts_with(real(&self.places.sessions())) { self.resume(&path) } else { self.adopt(&path) }
+                if path.starts_with(real(self.shelf.index.folder())) {
+                    self.resume(&path)
+                } else {
+                    self.adopt(&path, self.trust(Provenance::Foreign))
+                }
             }
         }
     }
 
     fn create(&self, notices: Vec<String>) -> Opened {
         let id = new_session_id();
-        let file = self.new_file(&id);
-        let store = Box::new(FileStore::new(file.clone(), self.durable).telling(self.outbox.clone()));
-        let session = Session::create(id, self.workspace, store, self.clock.clone());
-        Opened { session, file: Some(file), notices, model: None, thinking: None }
+        let store = self.shelf.create(self.workspace, &id);
+        let session = Session::create(id, self.workspace, Box::new(store.clone()), self.shelf.clock.clone());
+        Opened { session, store: Some(store), notices, model: None, thinking: None }
     }
 
-    fn new_file(&self, id: &SessionId) -> PathBuf {
-        let time = iso_from_millis(self.clock.now_millis()).replace([':', '.'], "-");
-        self.folder().join(format!("{time}_{id}.jsonl"))
-    }
-
-    /// Where the working folder's sessions lie.
-    fn folder(&self) -> PathBuf {
-        self.places.sessions().join(folder_name(self.workspace))
-    }
-
-    /// Goes on in one of Pith's own files.
-    fn resume(&self, path: &Path) -> Result<Opened, ChoiceError> {
-        let (folder, name) = (path.parent().unwrap_or(Path::new("/")), path.file_name().unwrap_or_default());
-        let root = Root::open(folder).map_err(LoadError::Open)?;
-        let (store, loaded) = FileStore::open(&root, Path::new(name), self.durable)?;
-        let mut notices = Vec::new();
-        let cwd = loaded.header().cwd.clone();
-        if Path::new(&cwd) != self.workspace {
-            notices.push(format!("the session began in {cwd}; it goes on in {}", self.workspace.display()));
+    fn trust(&self, provenance: Provenance) -> Trust {
+        match provenance {
+            _ if self.is_trusted => Trust::Trusted,
+            Provenance::Own => Trust::Own,
+            Provenance::Trusted => Trust::Trusted,
+            Provenance::Foreign => Trust::Foreign,
         }
-        let (session, diagnostics) = Session::resume(
-            loaded,
-            self.workspace,
-            Box::new(store.telling(self.outbox.clone())),
-            self.clock.clone(),
-            Trust::Own,
-        )?;
-        notices.extend(told(path, &diagnostics));
-        Ok(opened(session, path.to_owned(), notices))
     }
 
-    /// Goes on in a new file from one that others wrote; theirs is not touched.
-    fn adopt(&self, path: &Path) -> Result<Opened, ChoiceError> {
+    /// Goes on in one of the files in Pith's own folder.
+    fn resume(&self, path: &Path) -> Result<Opened, ChoiceError> {
+        let (store, loaded, provenance) = self.shelf.open(path)?;
+        let trust = self.trust(provenance);
+        if !loaded.is_current() {
+            // What stands is never rewritten.
+            return self.adopt(path, trust);
+        }
+        let mut notices = Vec::new();
+        let header = loaded.header();
+        if Path::new(&header.cwd) != self.workspace {
+            notices.push(format!("the session began in {}; it goes on in {}", header.cwd, self.workspace.display()));
+        }
+        let id = header.id.clone();
+        let kept = Box::new(store.clone());
+        let (session, diagnostics) = Session::resume(loaded, self.workspace, kept, self.shelf.clock.clone(), trust)?;
+        if trust == Trust::Foreign {
+            notices.push(format!(
+                "{} is not as this Pith left it, so it is read as a conversation only: {}; if it is yours, `pith session trust {id}` says so",
+                path.display(),
+                listed_aside(&session.set_aside()),
+            ));
+        }
+        notices.extend(told(path, &diagnostics));
+        Ok(opened(session, store, notices))
+    }
+
+    /// Goes on in a new file from one that others wrote, or that has an older format; it is not touched.
+    fn adopt(&self, path: &Path, trust: Trust) -> Result<Opened, ChoiceError> {
         let (source, loaded) = SourceFile::open(path)?;
-        let cwd = loaded.header().cwd.clone();
+        let (cwd, version) = (loaded.header().cwd.clone(), loaded.version());
         let id = new_session_id();
-        let file = self.new_file(&id);
-        let store = Box::new(FileStore::new(file.clone(), self.durable).telling(self.outbox.clone()));
+        let store = self.shelf.create(self.workspace, &id);
         let name = path.display().to_string();
-        let clock = self.clock.clone();
-        let (session, diagnostics) =
-            Session::adopt(loaded, &source, name, id, self.workspace, store, clock, Trust::Foreign)?;
+        let (kept, clock) = (Box::new(store.clone()), self.shelf.clock.clone());
+        let (session, diagnostics) = Session::adopt(loaded, &source, name, id, self.workspace, kept, clock, trust)?;
+        let what = match trust {
+            Trust::Own => format!("has version {version} of the format, or no header"),
+            _ => "is not a session of this Pith".to_owned(),
+        };
+        let aside = match trust {
+            Trust::Foreign => format!("; {}; --trust-session keeps them", listed_aside(&session.set_aside())),
+            _ => String::new(),
+        };
         let mut notices = vec![format!(
-            "{} is not a session of this Pith: it is continued in the new file {}, with Pith's own prompt and tools, in {} (it says {cwd})",
+            "{} {what}: it is continued in the new file {}, with Pith's own prompt and tools, in {} (it says {cwd}){aside}",
             path.display(),
-            file.display(),
+            store.path().display(),
             self.workspace.display(),
         )];
         notices.extend(told(path, &diagnostics));
-        Ok(opened(session, file, notices))
+        Ok(opened(session, store, notices))
     }
 
     /// The folder's file that was changed last and says that it is of this folder.
     fn latest(&self) -> Result<Option<PathBuf>, ChoiceError> {
-        let folder = self.folder();
+        let folder = self.shelf.folder(self.workspace);
         let mut files: Vec<_> = session_files(&folder)?
             .into_iter()
             .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.file_name())))
@@ -211,9 +223,8 @@ impl Opener<'_> {
         if wanted.contains('/') || wanted.ends_with(".jsonl") {
             return Ok(PathBuf::from(wanted));
         }
-        let sessions = self.places.sessions();
         let mut found: Vec<(String, PathBuf)> = Vec::new();
-        for folder in listed(&sessions)? {
+        for folder in listed(self.shelf.index.folder())? {
             for entry in session_files(&folder.path())? {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 let id = name.strip_suffix(".jsonl").and_then(|stem| stem.split_once('_')).map(|(_, id)| id.to_owned());
@@ -238,7 +249,7 @@ impl Opener<'_> {
     }
 }
 
-fn opened(session: Session, file: PathBuf, notices: Vec<String>) -> Opened {
+fn opened(session: Session, store: FileStore, notices: Vec<String>) -> Opened {
     let (mut changed, mut answered, mut thinking) = (None, None, None);
     for entry in session.path() {
         match &entry.body {
@@ -257,7 +268,32 @@ fn opened(session: Session, file: PathBuf, notices: Vec<String>) -> Opened {
             _ => {}
         }
     }
-    Opened { session, file: Some(file), notices, model: changed.or(answered), thinking }
+    Opened { session, store: Some(store), notices, model: changed.or(answered), thinking }
+}
+
+/// What of a foreign file does not count, for people.
+fn listed_aside(aside: &SetAside) -> String {
+    if aside.is_empty() {
+        return "it tells the model nothing else, so nothing had to be set aside".to_owned();
+    }
+    let mut parts = Vec::new();
+    let count = |number: u64, one: &str, many: &str| match number {
+        1 => format!("1 {one}"),
+        number => format!("{number} {many}"),
+    };
+    if aside.system_messages > 0 {
+        parts.push(count(aside.system_messages, "message that tells the model what to do", "messages that tell the model what to do"));
+    }
+    if !aside.tools.is_empty() {
+        let shown: Vec<&str> = aside.tools.iter().take(TOOLS_SHOWN).map(String::as_str).collect();
+        let more = if aside.tools.len() > TOOLS_SHOWN { ", ..." } else { "" };
+        let tools = count(aside.tools.len() as u64, "declared tool", "declared tools");
+        parts.push(format!("{tools} ({}{more})", shown.join(", ")));
+    }
+    if aside.plugin_entries > 0 {
+        parts.push(count(aside.plugin_entries, "plugin's entry", "plugins' entries"));
+    }
+    format!("set aside are {}", parts.join(", "))
 }
 
 /// What was wrong with a file, for people.
@@ -271,16 +307,6 @@ fn told(path: &Path, diagnostics: &[Diagnostic]) -> Vec<String> {
         lines.push(format!("{}: and {more} more like these", path.display()));
     }
     lines
-}
-
-/// `<last folder name>-<10 hex of sha256(path)>`: readable, and never the same for two folders.
-fn folder_name(workspace: &Path) -> String {
-    let last = workspace.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let last: String = last.chars().map(|c| if plain(c) { c } else { '_' }).take(40).collect();
-    let digest = Sha256::digest(workspace.as_os_str().as_bytes());
-    let hex: String = digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
-    format!("{last}-{hex}")
 }
 
 /// What is in a folder; nothing where the folder is not there.

@@ -1,5 +1,6 @@
 //! `settings.toml`: few keys, each with a class, each checked before anything starts.
 
+use crate::store::SessionSync;
 use pith_core::{CompactionLaw, ModelCompaction, RetryLaw};
 use pith_os::{OpenError, Root, SandboxLevel};
 use pith_protocol::{ModelRef, ThinkingLevel};
@@ -51,7 +52,7 @@ pub const SETTING_KEYS: [SettingKey; 12] = [
     key("retry.attempts", KeyClass::Taste, "a number from 0 to 20"),
     key("retry.base_ms", KeyClass::Taste, "a number from 0 to 3600000"),
     key("retry.longest_ms", KeyClass::Taste, "a number from 0 to 3600000"),
-    key("session.sync", KeyClass::Taste, "true or false"),
+    key("session.sync", KeyClass::Taste, "\"never\", \"turn\" or \"append\""),
     key("compaction.enabled", KeyClass::Taste, "true or false"),
     key("compaction.reserve_tokens", KeyClass::Taste, "a number from 0 to 100000000"),
     key("compaction.keep_recent_tokens", KeyClass::Taste, "a number from 0 to 100000000"),
@@ -73,8 +74,8 @@ pub struct Settings {
     pub thinking: Option<ThinkingLevel>,
     /// When failed requests are tried again.
     pub retry: RetryLaw,
-    /// Whether a run's end waits until the session is on the disk. Default: yes.
-    pub sync_sessions: bool,
+    /// When the session is made durable. Default: at the end of every turn.
+    pub session_sync: SessionSync,
     /// When older messages are summed up.
     pub compaction: CompactionLaw,
     /// How far programs are held where nothing else says.
@@ -87,7 +88,7 @@ impl Default for Settings {
     fn default() -> Self {
         let (model, thinking, retry) = (None, None, RetryLaw::default());
         let compaction = CompactionLaw::default();
-        Self { model, thinking, retry, sync_sessions: true, compaction, sandbox: None, plugins: BTreeMap::new() }
+        Self { model, thinking, retry, session_sync: SessionSync::default(), compaction, sandbox: None, plugins: BTreeMap::new() }
     }
 }
 
@@ -223,7 +224,12 @@ impl Settings {
                 let wait = number(value, RETRY_WAIT_MS).ok_or_else(|| unfit(&key, at))?;
                 self.retry.longest = Duration::from_millis(wait);
             }
-            ("session", "sync") => self.sync_sessions = value.as_bool().ok_or_else(|| unfit(&key, at))?,
+            ("session", "sync") => {
+                // Once it was yes or no.
+                let of_truth = |truth| if truth { SessionSync::Turn } else { SessionSync::Never };
+                let named = value.as_str().and_then(SessionSync::named);
+                self.session_sync = named.or(value.as_bool().map(of_truth)).ok_or_else(|| unfit(&key, at))?;
+            }
             ("compaction", "enabled") => self.compaction.enabled = value.as_bool().ok_or_else(|| unfit(&key, at))?,
             ("compaction", "reserve_tokens") => {
                 self.compaction.reserve_tokens = number(value, MOST_TOKENS).ok_or_else(|| unfit(&key, at))?;
@@ -332,11 +338,19 @@ mod tests {
         assert_eq!(settings.thinking, Some(ThinkingLevel::High));
         assert_eq!(settings.retry.attempts, 5);
         assert_eq!((settings.retry.base.as_millis(), settings.retry.longest.as_millis()), (16, 1000));
-        assert!(!settings.sync_sessions);
+        assert_eq!(settings.session_sync, SessionSync::Never);
         assert_eq!(settings.sandbox, Some(SandboxLevel::Off));
         let shell = serde_json::json!({"path": "/bin/sh", "list": [1, 2.5, true], "inner": {"day": "2026-11-30"}});
         assert_eq!(settings.plugins.get("shell"), Some(&shell));
-        assert!(parse("").unwrap().sync_sessions);
+        assert_eq!(parse("").unwrap().session_sync, SessionSync::Turn);
+        for (text, sync) in [
+            ("true", SessionSync::Turn),
+            ("\"never\"", SessionSync::Never),
+            ("\"turn\"", SessionSync::Turn),
+            ("\"append\"", SessionSync::Append),
+        ] {
+            assert_eq!(parse(&format!("session.sync = {text}")).unwrap().session_sync, sync, "{text}");
+        }
         let compaction = parse(
             "[compaction]\nenabled = false\nreserve_tokens = 10_000\nkeep_recent_tokens = 5000\n\
              [compaction.models.\"openai/org/m\"]\nenabled = true\nreserve_tokens = 0\n",
@@ -369,7 +383,7 @@ mod tests {
             ("[retry]\n\nattempts = -1", "line 3: retry.attempts takes a number from 0 to 20"),
             ("[retry]\nattempts = 21", "line 2: retry.attempts takes"),
             ("retry = 1", "line 1: there is no setting retry;"),
-            ("session.sync = \"no\"", "line 1: session.sync takes true or false"),
+            ("session.sync = \"no\"", "line 1: session.sync takes \"never\", \"turn\" or \"append\""),
             ("[plugins]\nshell = 1", "line 2: plugins.NAME takes a table"),
             ("[compaction]\nenabled = 1", "line 2: compaction.enabled takes true or false"),
             ("compaction.reserve_tokens = -1", "line 1: compaction.reserve_tokens takes a number from 0"),

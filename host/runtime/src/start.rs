@@ -5,6 +5,7 @@ use crate::{
     environment::Environment,
     guests::{GuestsError, House, Progress},
     hardening,
+    index::Index,
     model::{ModelError, Named, Providers, needs_tls},
     notice::one_line,
     pith::{Nobody, Pith},
@@ -13,6 +14,7 @@ use crate::{
     prompt,
     sessions::{ChoiceError, Opened, Opener, SessionChoice},
     settings::{self, Settings, SettingsError},
+    shelf::Shelf,
     sweep::Sweep,
 };
 use pith_core::{Agent, Budgets, Clock, Dispatcher, Mailbox, Outbox, Person};
@@ -36,6 +38,8 @@ pub struct Options {
     pub environment: Environment,
     /// Which session. Default: a new one.
     pub session: SessionChoice,
+    /// Whether a session file of others counts as the user's own: what it says of prompt and tools, plugins' entries and all. Default: no.
+    pub trust_session: bool,
     /// The model, `PROVIDER/ID`, before all that are named elsewhere. `scripted/FILE` plays a file, relative to this process's folder.
     pub model: Option<String>,
     /// How hard it thinks, a level's name, before the session's and the settings' level. Default: `off`.
@@ -78,6 +82,7 @@ impl Options {
             places,
             environment,
             session: SessionChoice::default(),
+            trust_session: false,
             model: None,
             thinking: None,
             shipped: Vec::new(),
@@ -149,6 +154,7 @@ impl StartError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Session(ChoiceError::NotFound { .. }) => Some("-c continues the folder's latest session".to_owned()),
+            Self::Session(ChoiceError::Load(error)) => error.hint(),
             Self::Session(ChoiceError::Ambiguous { .. }) => Some("give more of the id, or the file's path".to_owned()),
             _ => None,
         }
@@ -179,7 +185,7 @@ pub async fn start(options: Options) -> Result<Pith, StartError> {
     let settings = Arc::new(settings);
     let loading = {
         let (options, settings, workspace) = (options.clone(), settings.clone(), workspace.clone());
-        let (session, is_kept) = (opened.session.id().clone(), opened.file.is_some());
+        let (session, is_kept) = (opened.session.id().clone(), opened.store.is_some());
         let outbox = outbox.clone();
         tokio::task::spawn_blocking(move || {
             let house = House {
@@ -223,7 +229,7 @@ pub async fn start(options: Options) -> Result<Pith, StartError> {
     };
     Ok(Pith {
         agent,
-        file: opened.file,
+        store: opened.store,
         usage: guests.usage,
         sandbox: guests.sandbox,
         _scratch: guests.scratch,
@@ -253,8 +259,15 @@ impl Quick {
         } else {
             plugins::plan(&[], &[], &options.grants)?
         };
-        let durable = settings.sync_sessions;
-        let opener = Opener { places: &options.places, workspace: &workspace, durable, clock, outbox };
+        let shelf = Shelf {
+            places: options.places.clone(),
+            index: Index::at(&options.places),
+            sync: settings.session_sync,
+            face: options.face.clone(),
+            clock,
+            outbox,
+        };
+        let opener = Opener { shelf: &shelf, workspace: &workspace, is_trusted: options.trust_session };
         let opened = opener.open(&options.session)?;
         Ok(Self { workspace, settings, planned, opened })
     }

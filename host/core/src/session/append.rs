@@ -151,13 +151,20 @@ impl Session {
         self.write(&mut state).map_err(SessionError::Store)
     }
 
-    /// Makes all that was appended durable; what waits is written first.
+    /// Makes all that was appended durable; what waits is written first. What the store cannot do now is no error: a full disk does not end a
+    /// run. The store tells people, what is not written waits on (see `unsaved`), and it is tried again.
     ///
     /// # Errors
-    /// It cannot be written, or not be made durable.
+    /// The file was changed by others, or holds no more.
     pub fn sync(&self) -> Result<(), SessionError> {
-        self.save()?;
-        Ok(self.0.store.sync()?)
+        let synced = match self.save() {
+            Ok(()) => self.0.store.sync().map_err(SessionError::Store),
+            unsaved => unsaved,
+        };
+        match synced {
+            Err(SessionError::Store(error)) if error.kind == StoreFault::Unwritable => Ok(()),
+            other => other,
+        }
     }
 
     /// What was appended and is not in the file, because the store could not write: it is tried again with the next append, `save` and `sync`.

@@ -139,7 +139,7 @@ impl Index {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some((met, _)) = unknown.get(at) else { return };
                 let loaded = SourceFile::open_within(&met.path, SESSION_FILE_LIMIT_BYTES)
-                    .map(|(_, loaded)| (Head::of(loaded.header()), loaded.totals()));
+                    .map(|(file, loaded)| (Head::of(loaded.header()), loaded.totals(), file.sum()));
                 // As it was while it was read; else the next listing reads it again.
                 let is_same = std::fs::symlink_metadata(&met.path).is_ok_and(|now| Stamp::of(&now) == met.stamp);
                 lock(&read).push((at, loaded, is_same));
@@ -169,7 +169,7 @@ impl Index {
         let mut unreadable = 0usize;
         for (at, loaded, is_same) in read {
             let Some((met, before)) = unknown.get_mut(at).and_then(Option::take) else { continue };
-            let (head, totals) = match loaded {
+            let (head, totals, sum) = match loaded {
                 Ok(read) => read,
                 Err(error) => {
                     unreadable = unreadable.saturating_add(1);
@@ -179,7 +179,7 @@ impl Index {
                     continue;
                 }
             };
-            let provenance = before.as_ref().map(|before| before.provenance(met.stamp, Some(&head)));
+            let provenance = before.as_ref().map(|before| before.provenance(met.stamp, Some((&head, sum))));
             let provenance = provenance.unwrap_or(Provenance::Foreign);
             let claim = match provenance {
                 Provenance::Own => Claim::Own,
@@ -189,8 +189,16 @@ impl Index {
             // Whose writer may live is that one's to note.
             let writing = before.and_then(|before| before.writing);
             let file = met.name.clone().unwrap_or_default();
-            let record =
-                Record { file, stamp: met.stamp, claim, writing, head: Some(head), totals: Some(totals), gone: false };
+            let record = Record {
+                file,
+                stamp: met.stamp,
+                sum: Some(sum),
+                claim,
+                writing,
+                head: Some(head),
+                totals: Some(totals),
+                gone: false,
+            };
             if is_same && record.writing.is_none() && met.name.is_some() {
                 news.push(record.clone());
             }
@@ -212,7 +220,7 @@ impl Index {
 }
 
 fn summary(met: Met, record: Record) -> SessionSummary {
-    let provenance = record.provenance(met.stamp, record.head.as_ref());
+    let provenance = record.provenance(met.stamp, None);
     let Record { writing, head, totals, .. } = record;
     let (head, totals) = (head.unwrap_or_default(), totals.unwrap_or_default());
     // Only of these the lock is looked at.
@@ -237,4 +245,86 @@ fn summary(met: Met, record: Record) -> SessionSummary {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::places::Places;
+
+    fn session(id: &str, text: &str) -> String {
+        let header = serde_json::json!({ "type": "session", "version": 3, "id": id, "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/w", "parentSession": "p" });
+        let entry = serde_json::json!({ "type": "message", "id": "a1", "parentId": null, "timestamp": "2026-01-02T00:00:00.000Z",
+            "message": { "role": "user", "content": text, "timestamp": 1 } });
+        format!("{header}\n{entry}\n")
+    }
+
+    fn home() -> (tempfile::TempDir, Index, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let index = Index::at(&Places::beneath(dir.path()));
+        let folder = index.folder().join("w");
+        std::fs::create_dir_all(&folder).unwrap();
+        (dir, index, folder)
+    }
+
+    #[test]
+    fn files_are_read_once_and_then_known() {
+        let (_dir, index, folder) = home();
+        for n in 0..20 {
+            std::fs::write(folder.join(format!("{n:02}.jsonl")), session(&format!("id-{n:02}"), "hello")).unwrap();
+        }
+        std::fs::write(folder.join("no.jsonl"), "no session").unwrap();
+        std::fs::write(folder.join("no.txt"), "").unwrap();
+        let first = index.list(None).unwrap();
+        assert_eq!((first.sessions.len(), first.notices.len()), (20, 1), "{:?}", first.notices);
+        let one = &first.sessions[0];
+        assert_eq!((one.id.as_str(), one.cwd.as_str(), one.parent.as_deref()), ("id-19", "/w", Some("p")));
+        assert_eq!((one.created.as_str(), one.last_activity.as_str()), ("2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z"));
+        assert_eq!((one.totals.users, one.totals.first_user_text.as_deref()), (1, Some("hello")));
+        assert_eq!((one.provenance, &one.in_use), (Provenance::Foreign, &None));
+        // From the index now: what cannot be read any more is still known.
+        let noted = std::fs::metadata(folder.with_file_name("index.jsonl")).unwrap().len();
+        assert_eq!(index.list(None).unwrap().sessions, first.sessions);
+        assert_eq!(std::fs::metadata(folder.with_file_name("index.jsonl")).unwrap().len(), noted);
+        // Changed, new, trusted and gone.
+        std::fs::write(folder.join("03.jsonl"), session("id-03", "other words")).unwrap();
+        std::fs::write(folder.join("50.jsonl"), session("id-50", "new")).unwrap();
+        index.trust(&folder.join("07.jsonl")).unwrap();
+        std::fs::remove_file(folder.join("09.jsonl")).unwrap();
+        let second = index.list(None).unwrap();
+        let of = |id: &str| second.sessions.iter().find(|one| one.id == id);
+        assert_eq!(second.sessions.len(), 20);
+        assert_eq!(of("id-03").unwrap().totals.first_user_text.as_deref(), Some("other words"));
+        assert_eq!(of("id-07").unwrap().provenance, Provenance::Trusted);
+        assert!(of("id-50").is_some() && of("id-09").is_none());
+        assert_eq!(index.record(&folder.join("09.jsonl")), None);
+        // Without the index all is found again, but nothing is known to be ours.
+        std::fs::remove_file(folder.with_file_name("index.jsonl")).unwrap();
+        let third = index.list(None).unwrap();
+        assert!(third.sessions.len() == 20 && third.sessions.iter().all(|one| one.provenance == Provenance::Foreign));
+    }
+
+    #[test]
+    fn what_lies_elsewhere_is_not_trusted_by_the_index() {
+        let (dir, index, folder) = home();
+        let path = dir.path().join("a.jsonl");
+        std::fs::write(&path, session("a", "x")).unwrap();
+        assert!(matches!(index.trust(&path), Err(super::super::IndexError::Elsewhere { .. })));
+        assert!(matches!(index.trust(&folder.join("none")), Err(super::super::IndexError::NoFile { .. })));
+    }
+
+    /// Ten thousand sessions from a fresh index. The figure is the benchmark's; here only the order of magnitude.
+    #[test]
+    fn ten_thousand_sessions_are_listed_from_the_index() {
+        let (_dir, index, folder) = home();
+        for n in 0..10_000 {
+            std::fs::write(folder.join(format!("{n:05}.jsonl")), session(&format!("id-{n:05}"), &"words ".repeat(30))).unwrap();
+        }
+        assert_eq!(index.list(None).unwrap().sessions.len(), 10_000);
+        let began = Instant::now();
+        let listing = index.list(None).unwrap();
+        let took = began.elapsed();
+        assert_eq!((listing.sessions.len(), listing.notices.len()), (10_000, 0));
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    }
 }

@@ -64,6 +64,9 @@ pub(crate) struct Record {
     /// From the sessions folder.
     pub file: String,
     pub stamp: Stamp,
+    /// A sum of its bytes: it is as it was also where only its time differs, as after `touch`, or out of a backup.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sum: Option<u64>,
     pub claim: Claim,
     /// Who was writing it: it may be longer than the stamp says.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,9 +86,11 @@ impl Record {
         Self { file: file.to_owned(), gone: true, ..Self::default() }
     }
 
-    /// Whose the file is now. One that was being written when its writer was killed is ours if it begins as it was noted, and may have grown.
-    pub fn provenance(&self, now: Stamp, head: Option<&Head>) -> Provenance {
-        let is_same = self.stamp == now;
+    /// Whose the file is now; `read` is its header and its sum, where it was read. One that was being written when its writer was killed is ours if it begins as it was noted, and may have grown.
+    pub fn provenance(&self, now: Stamp, read: Option<(&Head, u64)>) -> Provenance {
+        let has_sum = |sum| self.stamp.bytes == now.bytes && self.sum == Some(sum);
+        let is_same = self.stamp == now || read.is_some_and(|(_, sum)| has_sum(sum));
+        let head = read.map(|(head, _)| head);
         let has_grown = self.writing.is_some()
             && now.bytes >= self.stamp.bytes
             && self.head.is_some()
@@ -109,19 +114,22 @@ mod tests {
         let longer = Stamp { bytes: 120, modified: 9 };
         let head = Head { id: "a".to_owned(), ..Head::default() };
         let other = Head { id: "b".to_owned(), ..Head::default() };
-        let own = Record { stamp, claim: Claim::Own, head: Some(head.clone()), ..Record::default() };
+        let own = Record { stamp, sum: Some(5), claim: Claim::Own, head: Some(head.clone()), ..Record::default() };
         assert_eq!(own.provenance(stamp, None), Provenance::Own);
         for changed in [longer, Stamp { modified: 8, ..stamp }, Stamp { bytes: 99, ..stamp }] {
-            assert_eq!(own.provenance(changed, Some(&head)), Provenance::Foreign);
+            assert_eq!(own.provenance(changed, Some((&head, 6))), Provenance::Foreign);
         }
+        // Touched.
+        assert_eq!(own.provenance(Stamp { modified: 8, ..stamp }, Some((&head, 5))), Provenance::Own);
+        assert_eq!(own.provenance(longer, Some((&head, 5))), Provenance::Foreign);
         let writing = Record { writing: Some(Holder::default()), ..own.clone() };
-        assert_eq!(writing.provenance(longer, Some(&head)), Provenance::Own);
-        assert_eq!(writing.provenance(Stamp { bytes: 99, ..longer }, Some(&head)), Provenance::Foreign);
-        assert_eq!(writing.provenance(longer, Some(&other)), Provenance::Foreign);
+        assert_eq!(writing.provenance(longer, Some((&head, 6))), Provenance::Own);
+        assert_eq!(writing.provenance(Stamp { bytes: 99, ..longer }, Some((&head, 6))), Provenance::Foreign);
+        assert_eq!(writing.provenance(longer, Some((&other, 6))), Provenance::Foreign);
         assert_eq!(writing.provenance(longer, None), Provenance::Foreign);
         let trusted = Record { claim: Claim::Trusted, ..writing.clone() };
         assert_eq!(trusted.provenance(stamp, None), Provenance::Trusted);
-        assert_eq!(trusted.provenance(longer, Some(&head)), Provenance::Foreign);
+        assert_eq!(trusted.provenance(longer, Some((&head, 6))), Provenance::Foreign);
         assert_eq!(Record { claim: Claim::Seen, ..own }.provenance(stamp, None), Provenance::Foreign);
         assert_eq!(Record { gone: true, ..writing }.provenance(stamp, None), Provenance::Foreign);
     }

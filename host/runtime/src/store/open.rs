@@ -1,0 +1,344 @@
+//! The file itself: locked, appended to, cut back where a write fails, and copied where it was deleted or changed by others.
+
+use super::{
+    SESSION_FILE_LIMIT_BYTES,
+    checks::Checks,
+    load::{LoadError, Loaded},
+    pieces::Pieces,
+};
+use crate::{places::create_private, spool::is_at};
+use pith_protocol::Header;
+use std::{
+    collections::VecDeque,
+    fs::{File, Metadata, OpenOptions, TryLockError},
+    io::{self, Write},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+/// How long a lock is waited for that nobody may hold any more.
+const LOCK_WAIT: Duration = Duration::from_millis(300);
+/// How much is copied at a time, in bytes.
+pub(super) const COPY_BYTES: usize = 256 << 10;
+/// What was appended last is kept in memory up to this, in bytes: it is written again where another program cut the file off.
+const TAIL_KEPT_BYTES: usize = 4 << 20;
+
+/// Locks. A child of another Pith holds its descriptors until it has become its program, and a call on a thread of its own a little longer
+/// than its session: what is held for longer is in use.
+fn lock_soon(file: &File) -> Result<(), TryLockError> {
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_WAIT => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            locked => return locked,
+        }
+    }
+}
+
+/// Locks a file that is opened; who holds it instead is for the caller to say.
+pub(super) fn lock_opened(file: &File, path: &Path) -> Result<(), LoadError> {
+    let path = path.to_owned();
+    match lock_soon(file) {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(LoadError::InUse { holder: crate::index::who_holds(file, None), path }),
+        Err(TryLockError::Error(source)) => Err(LoadError::NoLocks { path, source }),
+    }
+}
+
+/// Why something is not in the file.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The system says so. Nothing of it is in the file.
+    Io(io::Error),
+    /// Others wrote to the file.
+    Changed,
+    /// It would be longer than a session file may be.
+    TooLarge,
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Both descriptors are of one file. They serve also once the file has lost its name: it is written again from them.
+pub(super) struct Open {
+    /// Locked; appends.
+    writer: File,
+    reader: File,
+    /// How long the file is by what was loaded and appended.
+    length: u64,
+    /// What a write that failed left behind that, and could not be cut off.
+    ragged: u64,
+    /// Where the session's bytes are in it.
+    pieces: Pieces,
+    pub header: Header,
+    /// Where the header's line ends.
+    header_end: u64,
+    checks: Checks,
+    /// The end of the file, as far as it was appended here.
+    tail: VecDeque<u8>,
+    /// What was appended before it is not in it.
+    is_tail_cut: bool,
+    /// The folder entry is on the disk.
+    is_entered: bool,
+}
+
+impl Open {
+    /// A new file, locked. Never over one that is there.
+    pub fn create(path: &Path, header: Header) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            create_private(folder)?;
+        }
+        let mut options = OpenOptions::new();
+        let writer = options.read(true).append(true).create_new(true).mode(0o600).open(path)?;
+        let finish = |writer: File| {
+            lock_soon(&writer).map_err(|error| match error {
+                TryLockError::Error(error) => io::Error::new(error.kind(), format!("it cannot be locked: {error}")),
+                TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
+            })?;
+            Ok(Self {
+                reader: writer.try_clone()?,
+                writer,
+                length: 0,
+                ragged: 0,
+                pieces: Pieces::default(),
+                header,
+                header_end: 0,
+                checks: Checks::default(),
+                tail: VecDeque::new(),
+                is_tail_cut: false,
+                is_entered: false,
+            })
+        };
+        // Nothing is in it yet, and it is ours.
+        finish(writer).inspect_err(|_: &io::Error| drop(std::fs::remove_file(path)))
+    }
+
+    /// One that was there, locked and read.
+    pub fn loaded(writer: File, reader: File, loaded: &mut Loaded) -> Self {
+        let mut pieces = Pieces::default();
+        pieces.push(loaded.end, 0);
+        Self {
+            writer,
+            reader,
+            length: loaded.end,
+            ragged: 0,
+            pieces,
+            header: loaded.tree.header().clone(),
+            header_end: loaded.header_end,
+            checks: std::mem::take(&mut loaded.checks),
+            tail: VecDeque::new(),
+            is_tail_cut: false,
+            is_entered: true,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// What the system says of the file; none where others changed it.
+    pub fn met(&self) -> Option<Metadata> {
+        self.reader.metadata().ok().filter(|met| met.len() == self.length)
+    }
+
+    /// A sum of what is in the file.
+    pub fn sum(&self) -> u64 {
+        self.checks.sum()
+    }
+
+    /// Whether the file has lost its name.
+    pub fn is_deleted(&self, path: &Path) -> io::Result<bool> {
+        // Some file systems count no links at all: there the name decides.
+        Ok(self.writer.metadata()?.nlink() == 0 && !is_at(&self.writer, path)?)
+    }
+
+    /// Appends whole lines. What cannot be written whole is taken back.
+    pub fn append(&mut self, lines: &[u8]) -> Result<(), Trouble> {
+        if self.writer.metadata()?.len() != self.length.saturating_add(self.ragged) {
+            return Err(Trouble::Changed);
+        }
+        let end = self.length.saturating_add(self.ragged).saturating_add(lines.len() as u64);
+        if end > SESSION_FILE_LIMIT_BYTES {
+            return Err(Trouble::TooLarge);
+        }
+        if self.ragged > 0 && self.writer.set_len(self.length).is_ok() {
+            self.ragged = 0;
+        }
+        if self.ragged > 0 {
+            return self.append_behind_ragged(lines);
+        }
+        self.write(lines)?;
+        self.pieces.push(lines.len() as u64, self.length);
+        if self.length == 0 {
+            self.header_end = lines.iter().position(|byte| *byte == b'\n').map_or(0, |at| at as u64 + 1);
+        }
+        self.keep(lines);
+        Ok(())
+    }
+
+    /// Where a file can only be appended to (`chattr +a`), a piece of a line stays: the next one begins on a fresh line.
+    fn append_behind_ragged(&mut self, lines: &[u8]) -> Result<(), Trouble> {
+        let mut torn = vec![0; usize::try_from(self.ragged).map_err(io::Error::other)?];
+        self.reader.read_exact_at(&mut torn, self.length)?;
+        let fresh = [b"\n", lines].concat();
+        let ragged = self.ragged;
+        self.write(&fresh)?;
+        self.ragged = 0;
+        self.pieces.push(lines.len() as u64, self.length.saturating_add(ragged).saturating_add(1));
+        self.keep(&torn);
+        self.keep(&fresh);
+        Ok(())
+    }
+
+    /// Writes at the end, in one call to the system if it takes all of it.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Err(error) = self.writer.write_all(bytes) else { return Ok(()) };
+        // Ours alone under the lock: back to the last whole line. Where that fails too, the next append begins behind what is there.
+        if self.writer.set_len(self.length).is_ok() {
+            self.ragged = 0;
+        } else if let Ok(met) = self.writer.metadata() {
+            self.ragged = met.len().saturating_sub(self.length);
+        }
+        Err(error)
+    }
+
+    /// They are in the file, at its end.
+    fn keep(&mut self, bytes: &[u8]) {
+        self.length = self.length.saturating_add(bytes.len() as u64);
+        self.checks.add(bytes);
+        let kept = &bytes[bytes.len().saturating_sub(TAIL_KEPT_BYTES)..];
+        let surplus = self.tail.len().saturating_add(kept.len()).saturating_sub(TAIL_KEPT_BYTES);
+        self.tail.drain(..surplus.min(self.tail.len()));
+        self.tail.extend(kept);
+        self.is_tail_cut |= surplus > 0 || kept.len() < bytes.len();
+    }
+
+    /// Bytes that the session appended. What others destroyed of them is blank: the lines are lost, not those beside them.
+    pub fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        if offset.saturating_add(length as u64) > self.pieces.end() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut bytes = vec![b' '; length];
+        for (start, at, count) in self.pieces.find(offset, length as u64) {
+            let start = usize::try_from(start).map_err(io::Error::other)?;
+            let count = usize::try_from(count).map_err(io::Error::other)?;
+            let Some(part) = bytes.get_mut(start..start.saturating_add(count)) else { continue };
+            self.reader.read_exact_at(part, at)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Makes all of it durable: its bytes, and the first time that it is in its folder.
+    pub fn sync(&mut self, path: &Path) -> io::Result<()> {
+        self.writer.sync_data()?;
+        if !self.is_entered {
+            // The folder may be as new as the file.
+            for folder in path.ancestors().skip(1).take(2) {
+                sync_folder(folder)?;
+            }
+            self.is_entered = true;
+        }
+        Ok(())
+    }
+
+    /// Another file with all of this one, at a path where nothing is; with another header if there is one. How much of it others destroyed is
+    /// given beside it, in bytes.
+    pub fn copy_to(&self, path: &Path, header: Option<Header>) -> io::Result<(Self, u64)> {
+        let mut fresh = Self::create(path, header.clone().unwrap_or_else(|| self.header.clone()))?;
+        let copied = self.copy_into(&mut fresh, header.is_some());
+        match copied {
+            Ok(lost) => Ok((fresh, lost)),
+            Err(error) => {
+                // Ours, and nothing that is not elsewhere.
+                let _ = std::fs::remove_file(path);
+                Err(error)
+            }
+        }
+    }
+
+    fn copy_into(&self, fresh: &mut Self, is_headed: bool) -> io::Result<u64> {
+        let mut skipped = 0;
+        if is_headed {
+            let mut line = serde_json::to_vec(&fresh.header)?;
+            line.push(b'\n');
+            fresh.write(&line)?;
+            fresh.header_end = line.len() as u64;
+            fresh.keep(&line);
+            skipped = self.header_end;
+        } else {
+            fresh.header_end = self.header_end;
+        }
+        // What the other program left as it was; of a line that it did not leave whole, nothing.
+        let intact = match self.checks.intact(&self.reader) {
+            all if all >= self.length => self.length,
+            part => self.line_before(part)?,
+        };
+        let intact = intact.max(skipped);
+        let (tail_from, tail) = self.tail_from(intact);
+        let head_at = fresh.length;
+        self.copy_range(fresh, skipped, intact)?;
+        let tail_at = fresh.length;
+        for piece in tail.chunks(COPY_BYTES) {
+            fresh.write(piece)?;
+            fresh.keep(piece);
+        }
+        fresh.pieces = self.pieces.copied(&[(skipped, intact, head_at), (tail_from, self.length, tail_at)]);
+        Ok(tail_from.saturating_sub(intact))
+    }
+
+    /// The last place at or before `at` where a line begins.
+    fn line_before(&self, at: u64) -> io::Result<u64> {
+        let mut end = at;
+        let mut piece = vec![0; COPY_BYTES];
+        while end > 0 {
+            let from = end.saturating_sub(COPY_BYTES as u64);
+            let piece = &mut piece[..usize::try_from(end - from).map_err(io::Error::other)?];
+            self.reader.read_exact_at(piece, from)?;
+            if let Some(newline) = memchr::memrchr(b'\n', piece) {
+                return Ok(from + newline as u64 + 1);
+            }
+            end = from;
+        }
+        Ok(0)
+    }
+
+    /// What is in memory of the file's end behind `intact`, whole lines: where it begins, and the bytes.
+    fn tail_from(&self, intact: u64) -> (u64, Vec<u8>) {
+        let begin = self.length.saturating_sub(self.tail.len() as u64);
+        let kept = self.tail.iter().copied();
+        if begin <= intact {
+            let skip = usize::try_from(intact - begin).unwrap_or(usize::MAX);
+            return (intact, kept.skip(skip).collect());
+        }
+        let line_end = |bytes: &VecDeque<u8>| bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
+        let skip = if self.is_tail_cut { line_end(&self.tail) } else { 0 };
+        (begin.saturating_add(skip as u64), kept.skip(skip).collect())
+    }
+
+    fn copy_range(&self, fresh: &mut Self, from: u64, to: u64) -> io::Result<()> {
+        let mut buffer = vec![0; COPY_BYTES];
+        let mut offset = from;
+        while offset < to {
+            let wanted = usize::try_from(to - offset).unwrap_or(COPY_BYTES).min(COPY_BYTES);
+            self.reader.read_exact_at(&mut buffer[..wanted], offset)?;
+            fresh.write(&buffer[..wanted])?;
+            fresh.keep(&buffer[..wanted]);
+            offset = offset.saturating_add(wanted as u64);
+        }
+        Ok(())
+    }
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        // Some file systems have nothing to do for a folder, and say so.
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        synced => synced,
+    }
+}
