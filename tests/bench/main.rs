@@ -15,6 +15,7 @@ mod gate;
 mod machine;
 mod memory;
 mod scan;
+mod sessions;
 mod start;
 mod tools;
 
@@ -32,11 +33,18 @@ struct Plan {
     out: Option<PathBuf>,
     /// The only section that is measured.
     only: Option<String>,
+    /// Not a smoke test: what takes minutes is measured too.
+    is_whole: bool,
 }
 
 const USAGE: &str = "pith-bench [--quick] [--rounds N] [--only SECTION] [--pi FOLDER] [--out FILE]";
 
 fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(measured) = sessions::child::run(&args) {
+        println!("{measured}");
+        return ExitCode::SUCCESS;
+    }
     let plan = match plan() {
         Ok(plan) => plan,
         Err(wrong) => {
@@ -45,13 +53,14 @@ fn main() -> ExitCode {
         }
     };
     let mut report = machine::heading(&plan);
-    let sections: [(&str, fn(&Plan) -> String); 7] = [
+    let sections: [(&str, fn(&Plan) -> String); 8] = [
         ("start", start::measure),
         ("gate", gate::measure),
         ("tools", tools::measure),
         ("scan", scan::measure),
         ("faults", faults::measure),
         ("memory", memory::measure),
+        ("sessions", sessions::measure),
         ("demo", start::measure_demo),
     ];
     for (name, measure) in sections {
@@ -83,12 +92,13 @@ fn plan() -> Result<Plan, String> {
         pi: peers.join("node_modules").is_dir().then_some(peers),
         out: Some(out),
         only: None,
+        is_whole: true,
     };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
         match arg.as_str() {
-            "--quick" => plan = Plan { rounds: 3, slow_rounds: 1, pi: None, out: None, ..plan },
+            "--quick" => plan = Plan { rounds: 3, slow_rounds: 1, pi: None, out: None, is_whole: false, ..plan },
             "--rounds" => plan.rounds = value()?.parse().map_err(|_| "--rounds needs a number".to_owned())?,
             // A part is no result.
             "--only" => plan = Plan { only: Some(value()?), out: None, ..plan },
