@@ -152,6 +152,17 @@ fn unhooked(members: &[(Cow<'_, str>, &RawValue)]) -> Option<Vec<u8>> {
     Some(out.finish())
 }
 
+/// With this parent; none where the line is not text.
+pub(crate) fn rechained(line: &[u8], parent: Option<&EntryId>) -> Option<Vec<u8>> {
+    let Members(members) = serde_json::from_slice(line).ok()?;
+    let parent = parent.map_or("null".to_owned(), |parent| quoted(parent.as_str()));
+    let mut out = Object::default();
+    for (key, value) in members {
+        out.member(&key, if key == "parentId" { &parent } else { value.get() });
+    }
+    Some(out.finish())
+}
+
 /// An object's members in their order, values as they are written.
 struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 

@@ -11,12 +11,13 @@ pub use reader::{DIAGNOSTICS_KEPT, Diagnostic, LoadedTree, ReadError, TreeReader
 
 use crate::{
     kind::EntryKind,
+    migrate,
     skim::Skimmed,
     totals::{Tally, tidy},
 };
 use ids::Ids;
 use pith_protocol::{Entry, EntryBody, EntryId, Header};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 /// Where an entry stands.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,8 @@ pub(crate) struct Node {
     /// `NONE` for a root.
     parent: u32,
     pub kind: EntryKind,
+    /// Its line names a parent that is not there.
+    has_lost_parent: bool,
 }
 
 impl Node {
@@ -154,7 +157,8 @@ impl Tree {
             },
         };
         let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
-        let node = Node { offset, length, parent: parent.unwrap_or(NONE), kind: skimmed.kind };
+        let node =
+            Node { offset, length, parent: parent.unwrap_or(NONE), kind: skimmed.kind, has_lost_parent: !is_found };
         let index = self.push(&skimmed.id, node).ok_or(NotNoted::Full)?;
         self.leaf = Some(index);
         self.tally.add_line(skimmed, line);
@@ -183,7 +187,7 @@ impl Tree {
     /// Adds an entry whose line of `length` bytes follows what is there; its parent is the leaf that `set_leaf` was given or that was added last.
     pub fn append(&mut self, entry: &Arc<Entry>, length: u32) {
         let kind = EntryKind::of(entry);
-        let node = Node { offset: self.end, length, parent: self.leaf.unwrap_or(NONE), kind };
+        let node = Node { offset: self.end, length, parent: self.leaf.unwrap_or(NONE), kind, has_lost_parent: false };
         self.end = self.end.saturating_add(u64::from(length)).saturating_add(1);
         let Some(index) = self.push(entry.id.as_str(), node) else { return };
         self.leaf = Some(index);
@@ -217,6 +221,15 @@ impl Tree {
         self.labels.iter().map(|(index, label)| (*index, label.as_str()))
     }
 
+    /// A line as it goes into another file: one that names a parent which is not there names the one that it goes on from, so that no entry of the
+    /// new file is taken for it.
+    pub fn copied<'l>(&self, index: u32, line: &'l [u8]) -> Cow<'l, [u8]> {
+        let node = self.node(index);
+        let parent = || node.parent().map(|parent| self.id(parent));
+        let rechained = node.has_lost_parent.then(|| migrate::rechained(line, parent().as_ref())).flatten();
+        rechained.map_or(Cow::Borrowed(line), Cow::Owned)
+    }
+
     pub fn outline(&self) -> Vec<Outlined> {
         let outlined = |(node, index): (&Node, u32)| Outlined {
             id: self.ids.get(index),
@@ -233,6 +246,7 @@ impl Tree {
         self.header = header;
         for (node, index) in self.nodes.iter_mut().zip(0..) {
             (node.offset, node.length) = place(index, *node);
+            node.has_lost_parent = false;
         }
         self
     }

@@ -77,7 +77,9 @@ impl Session {
             let (piece, after) = rest.split_at(rest.iter().take_while(fits).count().max(1));
             rest = after;
             let state = self.lock();
-            self.read_lines(&state, piece, &mut |place, line| copy.line(place, line, &|id| state.tree.find(id)))?;
+            self.read_lines(&state, piece, &mut |place, line| {
+                copy.line(place, &state.tree.copied(place.index, line), &|id| state.tree.find(id))
+            })?;
         }
         copy.finish(&|id| self.lock().tree.find(id))
     }
@@ -98,7 +100,7 @@ impl LoadedTree {
         let plan = plan(&self.tree, order, clock)?;
         let mut copy = Copy::begin(&plan, target, clock);
         read_pieces(source, &plan.places, &mut |place, line| {
-            copy.line(place, &self.migration.line(&self.tree, place.index, line), &|id| self.tree.find(id))
+            copy.line(place, &self.copied(place.index, line), &|id| self.tree.find(id))
         })?;
         copy.finish(&|id| self.tree.find(id))
     }

@@ -7,7 +7,7 @@ use crate::{
     tree::{LoadedTree, Outlined, Place},
 };
 use pith_protocol::{Entry, EntryBody, EntryId, Message};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 /// Lines that stand near each other are read at once, up to this many bytes; a longer line alone.
 pub(super) const PIECE_BYTES: u64 = 1 << 20;
@@ -155,6 +155,15 @@ impl Session {
 }
 
 impl LoadedTree {
+    /// A line as it goes into another file, in the present format.
+    pub(crate) fn copied<'l>(&self, index: u32, line: &'l [u8]) -> Cow<'l, [u8]> {
+        match self.migration.line(&self.tree, index, line) {
+            Cow::Borrowed(line) => self.tree.copied(index, line),
+            // Its parent was written afresh, or is what it was.
+            Cow::Owned(line) => Cow::Owned(self.tree.copied(index, &line).into_owned()),
+        }
+    }
+
     /// Every line of the tree in the file's order, as the present format has it. `source` reads the file.
     ///
     /// # Errors
@@ -165,9 +174,7 @@ impl LoadedTree {
         each: &mut dyn FnMut(u32, &[u8]) -> Result<(), SessionError>,
     ) -> Result<(), SessionError> {
         let places: Vec<Place> = (0..self.tree.count()).map(|index| Place::of(index, self.tree.node(index))).collect();
-        read_pieces(source, &places, &mut |place, line| {
-            each(place.index, &self.migration.line(&self.tree, place.index, line))
-        })
+        read_pieces(source, &places, &mut |place, line| each(place.index, &self.copied(place.index, line)))
     }
 
     /// Every entry root -> leaf. `source` reads the file.

@@ -163,3 +163,17 @@ fn a_line_that_changed_under_the_session_is_an_error_and_no_panic() {
     assert!(session.move_leaf(Some(&EntryId::from("b"))).is_err());
     assert_eq!(path_ids(&session), ["a", "c"], "the leaf stays where it was");
 }
+
+/// In a new file, an entry that lost its parent names the one that it went on from: whatever comes there later is not taken for it.
+#[test]
+fn a_lost_parent_is_not_lost_again_in_a_copy() {
+    let bytes = file(&[&line("a", None, "a"), &line("b", Some("gone"), "b"), &line("c", Some("b"), "c")]);
+    let (session, target, diagnostics) = bytes.adopt(Trust::Foreign);
+    assert_eq!(diagnostics.len(), 1);
+    session.append(user("d")).unwrap();
+    let lines = target.lines();
+    assert_eq!((&lines[1], &lines[3]), (&line("a", None, "a"), &line("c", Some("b"), "c")));
+    assert_eq!(lines[2], line("b", Some("a"), "b"));
+    let (again, diagnostics) = target.resume();
+    assert_eq!((shape(&again), diagnostics), ("u:a u:b u:c u:d".to_owned(), Vec::new()));
+}
