@@ -172,7 +172,9 @@ impl Home {
     pub fn sessions(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         walk(&self.root().join("data/pith/sessions"), &mut |path| {
-            if path.extension().is_some_and(|extension| extension == "jsonl") {
+            // The index lies beside them.
+            let is_index = path.file_name().is_some_and(|name| name == "index.jsonl");
+            if path.extension().is_some_and(|extension| extension == "jsonl") && !is_index {
                 found.push(path.to_path_buf());
             }
         });
