@@ -99,6 +99,9 @@ pub struct RunArgs {
     /// Continue this session; one that Pith did not write is continued in a copy
     #[arg(long, value_name = "FILE|ID", conflicts_with = "no_session")]
     pub session: Option<String>,
+    /// Take what the session file says of prompt, tools and plugins' entries as your own, though Pith did not write it
+    #[arg(long, conflicts_with = "no_session")]
+    pub trust_session: bool,
     /// Keep nothing on disk
     #[arg(long)]
     pub no_session: bool,

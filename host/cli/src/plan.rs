@@ -131,6 +131,7 @@ fn options(args: &RunArgs) -> Result<Options, Failure> {
     } else {
         SessionChoice::New
     };
+    options.trust_session = args.trust_session;
     options.model = args.model.clone();
     options.thinking = args.thinking.clone();
     options.shipped = shipped();

@@ -2,7 +2,10 @@
 //!
 //! The face writes on a thread of its own: a reader that does not read (`| less`) stops the face and with it the run, never the signals.
 
-use crate::failure::{DONE, FAILED, Failure, HUNG_UP, INTERRUPTED, TERMINATED, chain};
+use crate::{
+    failure::{DONE, FAILED, Failure, HUNG_UP, INTERRUPTED, TERMINATED, chain},
+    unsaved,
+};
 use pith_protocol::{Content, Event, StopReason};
 use pith_runtime::{Inbox, ModelCard, Pith, RunEnd, Session};
 use std::{
@@ -50,7 +53,11 @@ pub async fn play(pith: Pith, content: Vec<Content>, face: Box<dyn Face>) -> Res
                     leave.as_mut().reset((Instant::now() + LEAVE_AFTER).into());
                 }
             },
-            code = &mut played => return signalled.map_or(code, |(code, _)| Ok(code)),
+            ended = &mut played => return match (signalled, ended) {
+                (None, ended) => ended,
+                (Some((code, _)), Ok(_)) => Ok(code),
+                (Some((code, _)), Err(failure)) => Err(Failure { code, ..failure }),
+            },
             () = &mut leave => return Ok(signalled.map_or(FAILED, |(code, _)| code)),
         }
     }
@@ -71,10 +78,16 @@ async fn whole(pith: Arc<Pith>, content: Vec<Content>, face: Box<dyn Face>) -> R
         StopReason::Stop | StopReason::ToolUse => DONE,
         StopReason::Error | StopReason::Aborted | StopReason::Length | StopReason::Pending => FAILED,
     };
-    let Some(mut face) = face else { return Ok(FAILED) };
-    match tokio::task::spawn_blocking(move || face.end(&end)).await {
-        Ok(Ok(())) => Ok(code),
-        _ => Ok(FAILED),
+    let code = match face {
+        Some(mut face) => match tokio::task::spawn_blocking(move || face.end(&end)).await {
+            Ok(Ok(())) => code,
+            _ => FAILED,
+        },
+        None => FAILED,
+    };
+    match unsaved::left(&pith, code).await {
+        Some(failure) => Err(failure),
+        None => Ok(code),
     }
 }
 

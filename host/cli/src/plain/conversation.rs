@@ -150,8 +150,16 @@ impl Conversation {
             Err(left) => left,
         };
         // The session ends here, not with the process: its folders go, its file is whole.
+        let mut left = left;
         if let Some(pith) = self.pith.take() {
             pith.abort();
+            let code = match &left {
+                Leave::Code(code) => *code,
+                Leave::Failed(failure) => failure.code,
+            };
+            if let Some(failure) = crate::unsaved::left(&pith, code).await {
+                left = Leave::Failed(failure);
+            }
         }
         if !self.style.dumb {
             let _ = tokio::time::timeout(LEAVE_AFTER, self.screen.brackets(false)).await;
