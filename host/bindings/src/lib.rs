@@ -78,3 +78,17 @@ pub mod tool_filter {
         },
     });
 }
+
+/// The export `compactor`. Its messages are the imports' own types: they are made once for a summary, and a summary is seldom.
+pub mod compactor {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        inline: "package pith:host-compactor; world compactor { export pith:plugin/compactor@0.1.0; }",
+        world: "pith:host-compactor/compactor",
+        exports: { default: async },
+        with: {
+            "pith:plugin/types": super::imports::pith::plugin::types,
+            "pith:plugin/messages": super::imports::pith::plugin::messages,
+        },
+    });
+}

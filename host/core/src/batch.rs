@@ -1,6 +1,7 @@
 //! The calls of one reply: judged in the order asked, run side by side unless one of them asks for its turn, answered every one.
 
 use crate::{
+    asker::Meter,
     dispatch::Dispatched,
     projection::PromptState,
     run::{Agent, Run},
@@ -43,25 +44,31 @@ impl Agent {
             for (answer, call) in answers.iter_mut().zip(&calls) {
                 self.announce(call).await;
                 let cut = Dispatched { output: ToolOutput::error(CUT_OFF), duration_ms: None };
-                *answer = Some(self.record(call, cut).await?);
+                *answer = Some(self.record(call, cut, &Meter::default()).await?);
             }
         } else if self.wants_turns(&calls) {
             for (answer, call) in answers.iter_mut().zip(&calls) {
                 self.announce(call).await;
-                let done = self.dispatcher.dispatch(call, Some(&declared), self.scope(&facts, run, call)).await;
-                *answer = Some(self.record(call, done).await?);
+                let scope = self.scope(&facts, run, call);
+                let spent = scope.spent.clone();
+                let done = self.dispatcher.dispatch(call, Some(&declared), scope).await;
+                *answer = Some(self.record(call, done, &spent).await?);
             }
         } else {
             let mut running = FuturesUnordered::new();
             for (index, call) in calls.iter().enumerate() {
                 self.announce(call).await;
-                match self.dispatcher.prepare(call, Some(&declared), self.scope(&facts, run, call)).await {
-                    Ok(prepared) => running.push(async move { (index, self.dispatcher.execute(prepared).await) }),
-                    Err(stopped) => answers[index] = Some(self.record(call, stopped).await?),
+                let scope = self.scope(&facts, run, call);
+                let spent = scope.spent.clone();
+                match self.dispatcher.prepare(call, Some(&declared), scope).await {
+                    Ok(prepared) => {
+                        running.push(async move { (index, self.dispatcher.execute(prepared).await, spent) });
+                    }
+                    Err(stopped) => answers[index] = Some(self.record(call, stopped, &spent).await?),
                 }
             }
-            while let Some((index, done)) = running.next().await {
-                answers[index] = Some(self.record(calls[index], done).await?);
+            while let Some((index, done, spent)) = running.next().await {
+                answers[index] = Some(self.record(calls[index], done, &spent).await?);
             }
         }
         let terminate = !answers.is_empty() && answers.iter().flatten().all(|(_, terminate)| *terminate);
@@ -91,6 +98,8 @@ impl Agent {
             progress: Progress::new(self.outbox.clone(), call.id.clone(), call.name.clone(), args),
             outbox: self.outbox.clone(),
             person: self.dispatcher.person(),
+            asker: self.asker(),
+            spent: Meter::default(),
         }
     }
 
@@ -103,7 +112,13 @@ impl Agent {
         self.outbox.send(event).await;
     }
 
-    async fn record(&self, call: &ToolCall, done: Dispatched) -> Result<(Arc<Message>, bool), SessionError> {
+    /// The result is in the session, and in the same write what the call's plugins asked of models, when this returns.
+    async fn record(
+        &self,
+        call: &ToolCall,
+        done: Dispatched,
+        spent: &Meter,
+    ) -> Result<(Arc<Message>, bool), SessionError> {
         let Dispatched { output, duration_ms } = done;
         let result = ToolResultView::from(&output);
         let is_error = output.is_error;
@@ -116,9 +131,14 @@ impl Agent {
             duration_ms,
             timestamp: self.session.clock().now_millis(),
         });
-        self.session.append(message.clone())?;
+        let mut bodies = vec![message.clone().into()];
+        bodies.extend(spent.take_entries());
+        let entries = self.session.append_all(bodies)?;
         let (tool_call_id, tool_name) = (call.id.clone(), call.name.clone());
         self.outbox.send(Event::ToolExecutionEnd { tool_call_id, tool_name, result, is_error, duration_ms }).await;
+        for entry in entries.into_iter().skip(1) {
+            self.outbox.send(Event::EntryAppended { entry }).await;
+        }
         Ok((Arc::new(message), output.terminate))
     }
 }

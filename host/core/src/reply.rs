@@ -203,7 +203,7 @@ impl Agent {
 
 impl RetryLaw {
     /// How long to wait before the next try; none where there is none.
-    fn wait(&self, failure: &ModelFailure, attempts_made: u32) -> Option<Duration> {
+    pub(crate) fn wait(&self, failure: &ModelFailure, attempts_made: u32) -> Option<Duration> {
         if !failure.kind.is_retryable() || attempts_made >= self.attempts {
             return None;
         }

@@ -5,6 +5,7 @@
 //! valid session; an abort answers every open call.
 
 use crate::{
+    asker::Asker,
     batch::Batch,
     budget::Budgets,
     dispatch::Dispatcher,
@@ -253,6 +254,11 @@ impl Agent {
             let (steering, follow_up) = self.mailbox.waiting();
             self.outbox.send(Event::QueueUpdate { steering, follow_up }).await;
         }
+    }
+
+    /// Whom plugins' calls may ask.
+    pub(crate) fn asker(&self) -> Asker {
+        Asker::new(self.model.clone(), self.retry, self.session.clock().clone())
     }
 
     pub(crate) fn facts(&self, run: &Run) -> RunFacts {

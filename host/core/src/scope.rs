@@ -1,6 +1,11 @@
 //! What a call carries of its surroundings.
 
-use crate::{outbox::Outbox, ports::Person, session::Session};
+use crate::{
+    asker::{Asker, Meter},
+    outbox::Outbox,
+    ports::Person,
+    session::Session,
+};
 use pith_protocol::{Caller, Content, Event, ThinkingLevel, ToolResultView};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,6 +47,10 @@ pub struct CallScope {
     pub outbox: Outbox,
     /// Whom plugins may ask.
     pub person: Arc<dyn Person>,
+    /// The model that plugins may ask.
+    pub asker: Asker,
+    /// What they asked of it: whoever made the call records it.
+    pub spent: Meter,
 }
 
 /// Where a call's partial output goes.

@@ -1,6 +1,7 @@
 //! One summary: asked of the compactors, once more where they refuse or write nothing of use, and held to its length.
 
 use crate::{
+    asker::Meter,
     ports::{Stop, Summarised, SummaryJob},
     run::Agent,
     scope::{CallScope, Progress, RunFacts},
@@ -94,8 +95,8 @@ impl Agent {
                     None
                 }
             };
-            for usage in spent_in(&scope) {
-                spent.add(&usage);
+            for asked in scope.spent.take() {
+                spent.add(&asked.usage);
             }
             why = match summarised {
                 _ if cancel.is_cancelled() => return Err(SummedUp::Aborted),
@@ -134,13 +135,10 @@ impl Agent {
             progress: Progress::new(self.outbox.clone(), String::new(), String::new(), Value::Null),
             outbox: self.outbox.clone(),
             person: self.dispatcher.person(),
+            asker: self.asker(),
+            spent: Meter::default(),
         }
     }
-}
-
-/// What the call asked of models.
-fn spent_in(_: &CallScope) -> Vec<Usage> {
-    Vec::new()
 }
 
 /// The messages as they are where they take no more than `room` tokens, estimated; else their long texts cut alike, and pictures left out.

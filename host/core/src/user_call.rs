@@ -2,11 +2,12 @@
 //! user ran.
 
 use crate::{
+    asker::Meter,
     run::{Agent, Run},
     scope::{CallScope, Progress},
     session::SessionError,
 };
-use pith_protocol::{BashExecution, Caller, Content, Event, Message, ToolCall, ToolOutput, ToolResultView};
+use pith_protocol::{BashExecution, Caller, Content, EntryBody, Event, Message, ToolCall, ToolOutput, ToolResultView};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -95,15 +96,23 @@ impl Agent {
             progress: Progress::new(self.outbox.clone(), tool_call_id.clone(), tool_name.clone(), args),
             outbox: self.outbox.clone(),
             person: self.dispatcher.person(),
+            asker: self.asker(),
+            spent: Meter::default(),
         };
+        let spent = scope.spent.clone();
         let done = self.dispatcher.dispatch(&call, None, scope).await;
         let cancelled = cancel.is_cancelled();
-        let recorded = done.duration_ms.is_some().then(|| {
+        let mut bodies: Vec<EntryBody> = Vec::new();
+        if done.duration_ms.is_some() {
             let now = self.session.clock().now_millis();
-            let message = Message::BashExecution(record(command, &done.output, excluded, cancelled, now));
-            self.session.append(message.clone())?;
+            bodies.push(Message::BashExecution(record(command, &done.output, excluded, cancelled, now)).into());
+        }
+        // Gates may have asked a model about a call that then did not run.
+        bodies.extend(spent.take_entries());
+        let recorded = (!bodies.is_empty()).then(|| {
+            let entries = self.session.append_all(bodies)?;
             self.session.sync()?;
-            Ok::<_, SessionError>(Arc::new(message))
+            Ok::<_, SessionError>(entries)
         });
         let ended = Event::ToolExecutionEnd {
             tool_call_id,
@@ -114,9 +123,14 @@ impl Agent {
         };
         // What began ends for every face, also where the session could not be written.
         self.outbox.send(ended).await;
-        if let Some(message) = recorded.transpose()? {
-            self.outbox.send(Event::MessageStart { message: message.clone() }).await;
-            self.outbox.send(Event::MessageEnd { message }).await;
+        for entry in recorded.transpose()?.unwrap_or_default() {
+            match entry.shared_message() {
+                Some(message) => {
+                    self.outbox.send(Event::MessageStart { message: message.clone() }).await;
+                    self.outbox.send(Event::MessageEnd { message: message.clone() }).await;
+                }
+                None => self.outbox.send(Event::EntryAppended { entry }).await,
+            }
         }
         Ok(UserCallEnd { output: done.output, duration_ms: done.duration_ms, cancelled })
     }

@@ -16,7 +16,8 @@ use crate::{
 };
 use futures::future::{BoxFuture, join, join_all};
 use pith_core::{
-    CallOutcome, CallScope, CanonicalCall, Fault, Filtered, Hooks, Judgement, OfferedTool, Tools, Verdict,
+    CallOutcome, CallScope, CanonicalCall, Fault, Filtered, Hooks, Judgement, OfferedTool, Summarised, SummaryJob,
+    Tools, Verdict,
 };
 use pith_law::{Capability, Export, Request, fold_plugin_name, fold_tool_name};
 use pith_os::{Sandbox, SpoolDir};
@@ -383,6 +384,25 @@ impl Hooks for PluginHost {
                 }
             }
             Filtered::Output(output)
+        })
+    }
+
+    fn summarise<'a>(&'a self, job: &'a SummaryJob, scope: CallScope) -> BoxFuture<'a, Summarised> {
+        Box::pin(async move {
+            let mut compactors = self.serving(Export::Compactor).peekable();
+            if compactors.peek().is_none() {
+                return Summarised::None;
+            }
+            let job = Arc::new(exports::compactor::job(job));
+            for plugin in compactors {
+                let name = plugin.facts.name.clone();
+                match exports::compactor::compact(&self.caller, plugin, job.clone(), scope.clone()).await {
+                    Ok(None) => {}
+                    Ok(Some((text, details))) => return Summarised::Summary { plugin: name, text, details },
+                    Err(stop) => return Summarised::Stopped { plugin: name, stop },
+                }
+            }
+            Summarised::None
         })
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Instance {
     pub writing: Writing,
     wasi: WasiCtx,
     host_calls: u32,
+    /// Requests to a model.
+    pub model_requests: u32,
     guest_bytes: usize,
 }
 
@@ -111,6 +113,7 @@ impl Instance {
             writing: Writing::default(),
             wasi,
             host_calls: 0,
+            model_requests: 0,
             guest_bytes: 0,
         }
     }

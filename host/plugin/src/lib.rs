@@ -7,6 +7,7 @@
 mod cache;
 mod call;
 mod cause;
+mod conversation;
 mod convert;
 mod deadline;
 mod definition;

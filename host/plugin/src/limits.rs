@@ -22,6 +22,16 @@ pub const EXPORTED_CALL_BYTES: usize = 64 << 20;
 pub const HOST_CALLS: u32 = 10_000;
 /// A gate's or filter's time, guest and host work together.
 pub const GUARD_DEADLINE: Duration = Duration::from_secs(1);
+/// A compactor's time, without what it waits for a model.
+pub const COMPACTOR_DEADLINE: Duration = Duration::from_secs(120);
+/// A summary that a compactor gives, in bytes.
+pub const SUMMARY_BYTES: usize = 256 << 10;
+/// How long one request of a plugin's to a model may take, tries and waits included; the call's own deadline stands still meanwhile.
+pub const MODEL_WAIT: Duration = Duration::from_secs(600);
+/// A plugin's request to a model, in bytes of words and pictures.
+pub const MODEL_REQUEST_BYTES: usize = 8 << 20;
+/// Requests to a model in one exported call.
+pub const MODEL_REQUESTS: u32 = 64;
 /// `specs`' time.
 pub const SPECS_DEADLINE: Duration = Duration::from_secs(5);
 /// A tool call's time, where a plugin has no limit of its own.

@@ -27,7 +27,7 @@ const CONTRACT: &str = "0.1.";
 /// The versions of WASI that are served.
 const WASI: &str = "0.2.";
 /// Exports that this host calls.
-const CALLED: [Export; 3] = [Export::Tools, Export::ToolGate, Export::ToolFilter];
+const CALLED: [Export; 4] = [Export::Tools, Export::ToolGate, Export::ToolFilter, Export::Compactor];
 
 /// What loading a plugin needs beside the plugin.
 pub(crate) struct Loader<'l> {

@@ -11,7 +11,7 @@ use crate::{
     threads::FileThreads,
     usage::Usage,
 };
-use pith_bindings::{tool_filter::ToolFilterPre, tool_gate::ToolGatePre, tools::ToolsPre};
+use pith_bindings::{compactor::CompactorPre, tool_filter::ToolFilterPre, tool_gate::ToolGatePre, tools::ToolsPre};
 use pith_law::{Capability, Export, Request};
 use pith_os::SpoolDir;
 use pith_protocol::SessionId;
@@ -73,6 +73,7 @@ impl Plugin {
             Export::Tools => self.code.first.tools.is_some(),
             Export::ToolGate => self.code.first.gate.is_some(),
             Export::ToolFilter => self.code.first.filter.is_some(),
+            Export::Compactor => self.code.first.compactor.is_some(),
             _ => false,
         };
         has && self.facts.grants.contains(&Capability::Export(export))
@@ -101,6 +102,7 @@ pub(crate) struct Linked {
     pub tools: Option<ToolsPre<Instance>>,
     pub gate: Option<ToolGatePre<Instance>>,
     pub filter: Option<ToolFilterPre<Instance>>,
+    pub compactor: Option<CompactorPre<Instance>>,
 }
 
 impl Linked {
@@ -117,7 +119,8 @@ impl Linked {
             engine: engine.clone(),
             tools: exports("tools").then(|| ToolsPre::new(pre.clone())).transpose()?,
             gate: exports("tool-gate").then(|| ToolGatePre::new(pre.clone())).transpose()?,
-            filter: exports("tool-filter").then(|| ToolFilterPre::new(pre)).transpose()?,
+            filter: exports("tool-filter").then(|| ToolFilterPre::new(pre.clone())).transpose()?,
+            compactor: exports("compactor").then(|| CompactorPre::new(pre)).transpose()?,
         })
     }
 }

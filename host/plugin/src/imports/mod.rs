@@ -5,6 +5,7 @@ mod context;
 pub(crate) mod dialog;
 mod form;
 mod log;
+mod models;
 pub(crate) mod process;
 pub(crate) mod progress;
 mod reply;
@@ -24,17 +25,18 @@ use wasmtime::{
 };
 
 /// Interfaces of `pith:plugin` that this host serves to guests, beside those that are always granted. In the order in which `linker` takes them.
-const SERVED: [Request; 3] = [Request::Files, Request::Process, Request::Authority(Authority::Dialog)];
+const SERVED: [Request; 4] =
+    [Request::Files, Request::Process, Request::Authority(Authority::Dialog), Request::Authority(Authority::Models)];
 
 /// Whether this host has an implementation of what is asked for.
 pub(crate) fn is_served(request: Request) -> bool {
     SERVED.contains(&request)
 }
 
-/// What is linked, by engine and by what was granted of the three authorities that are linked only then: plugins of one kind share a linker, which
+/// What is linked, by engine and by what was granted of the authorities that are linked only then: plugins of one kind share a linker, which
 /// takes a quarter of the time that loading one does.
 #[derive(Default)]
-pub(crate) struct Linkers(Mutex<Vec<(Engine, [bool; 3], Arc<Linker<Instance>>)>>);
+pub(crate) struct Linkers(Mutex<Vec<(Engine, [bool; SERVED.len()], Arc<Linker<Instance>>)>>);
 
 impl Linkers {
     /// Links exactly what was granted, what is always granted, and plain WASI.
@@ -51,7 +53,10 @@ impl Linkers {
     }
 }
 
-fn linker(engine: &Engine, [files, process, dialog]: [bool; 3]) -> wasmtime::Result<Linker<Instance>> {
+fn linker(
+    engine: &Engine,
+    [files, process, dialog, models]: [bool; SERVED.len()],
+) -> wasmtime::Result<Linker<Instance>> {
     let mut linker = Linker::new(engine);
     wasi::add_to_linker(&mut linker)?;
     wit::context::add_to_linker::<_, HasSelf<_>>(&mut linker, |instance| instance)?;
@@ -70,6 +75,9 @@ fn linker(engine: &Engine, [files, process, dialog]: [bool; 3]) -> wasmtime::Res
     }
     if dialog {
         wit::dialog::add_to_linker::<_, HasSelf<_>>(&mut linker, |instance| instance)?;
+    }
+    if models {
+        wit::models::add_to_linker::<_, HasSelf<_>>(&mut linker, |instance| instance)?;
     }
     Ok(linker)
 }

@@ -1,16 +1,18 @@
 //! A house around the gate: sessions whose lines are kept in memory, a log that can be read, folders that go with it.
 
-use futures::future::BoxFuture;
+use futures::{future::BoxFuture, stream::BoxStream};
 use pith_core::{
-    AskedQuestion, CallOutcome, CallScope, CanonicalCall, Clock, Decision, Inbox, Outbox, Person, Progress, RunFacts,
-    Session, Store, StoreError, Tools,
+    AskedQuestion, Asker, CallOutcome, CallScope, CanonicalCall, Clock, Decision, FailureKind, Inbox, Meter, Model,
+    ModelCard, ModelEvent, ModelFailure, ModelRequest, Outbox, Person, Progress, RetryLaw, RunFacts, Session, Store,
+    StoreError, Tools,
 };
 use pith_law::Capability;
 use pith_os::SpoolDir;
 use pith_plugin::{HostConfig, Limits, LoadError, LogLine, LogSink, Places, PluginCode, PluginHost, PluginSource};
-use pith_protocol::{Caller, Content, SessionId, ThinkingLevel};
+use pith_protocol::{AssistantMessage, Caller, Content, SessionId, StopReason, ThinkingLevel, Usage};
 use serde_json::{Value, json};
 use std::{
+    collections::VecDeque,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -160,7 +162,11 @@ impl House {
         let session = Session::create(SessionId::from(id), &self.work(), store, clock);
         let outbox = Outbox::new();
         let inbox = outbox.attach();
-        Talk { session, memory, outbox, inbox, cancel: CancellationToken::new(), person: Arc::new(Nobody) }
+        let model = Arc::new(Replies::default());
+        let retry = RetryLaw { base: Duration::from_millis(1), ..RetryLaw::default() };
+        let asker = Asker::new(model.clone(), retry, Arc::new(Ticks(Instant::now(), AtomicU32::new(0))));
+        let (cancel, person) = (CancellationToken::new(), Arc::new(Nobody));
+        Talk { session, memory, outbox, inbox, cancel, person, model, asker, spent: Meter::default() }
     }
 }
 
@@ -177,6 +183,74 @@ impl Person for Nobody {
     }
 }
 
+/// A model that gives the replies it was told to give, in order, and keeps what it was asked; without one it never answers.
+pub struct Replies {
+    card: ModelCard,
+    replies: Mutex<VecDeque<(AssistantMessage, Option<ModelFailure>)>>,
+    pub asked: Mutex<Vec<ModelRequest>>,
+}
+
+impl Default for Replies {
+    fn default() -> Self {
+        let card = ModelCard {
+            model: "test/model".parse().unwrap(),
+            api: "test".to_owned(),
+            window_tokens: 8_000,
+            output_tokens: 1_000,
+            reads_images: false,
+            thinks: false,
+        };
+        Self { card, replies: Mutex::default(), asked: Mutex::default() }
+    }
+}
+
+impl Replies {
+    pub fn will_say(&self, text: &str) {
+        let usage = Usage { input: 100, output: 10, ..Usage::default() }.totalled();
+        let content = vec![Content::text(text)];
+        let reply = AssistantMessage {
+            content,
+            provider: "test".to_owned(),
+            model: "model".to_owned(),
+            stop_reason: StopReason::Stop,
+            usage,
+            ..AssistantMessage::default()
+        };
+        self.replies.lock().unwrap().push_back((reply, None));
+    }
+
+    pub fn will_fail(&self, kind: FailureKind, message: &str) {
+        let reply = AssistantMessage {
+            stop_reason: StopReason::Error,
+            error_message: Some(message.to_owned()),
+            ..AssistantMessage::default()
+        };
+        let failure = ModelFailure { kind, retry_after: None, window_tokens: None };
+        self.replies.lock().unwrap().push_back((reply, Some(failure)));
+    }
+}
+
+impl Model for Replies {
+    fn card(&self) -> &ModelCard {
+        &self.card
+    }
+
+    fn ask(&self, request: ModelRequest, cancel: CancellationToken) -> BoxStream<'static, ModelEvent> {
+        self.asked.lock().unwrap().push(request);
+        let next = self.replies.lock().unwrap().pop_front();
+        Box::pin(futures::stream::once(async move {
+            match next {
+                Some((message, failure)) => ModelEvent::Done { message, failure },
+                None => {
+                    cancel.cancelled().await;
+                    let message = AssistantMessage { stop_reason: StopReason::Aborted, ..AssistantMessage::default() };
+                    ModelEvent::Done { message, failure: None }
+                }
+            }
+        }))
+    }
+}
+
 /// A session that calls tools.
 pub struct Talk {
     pub session: Session,
@@ -185,6 +259,9 @@ pub struct Talk {
     pub inbox: Inbox,
     pub cancel: CancellationToken,
     pub person: Arc<dyn Person>,
+    pub model: Arc<Replies>,
+    pub asker: Asker,
+    pub spent: Meter,
 }
 
 impl Talk {
@@ -205,6 +282,8 @@ impl Talk {
             progress: Progress::new(self.outbox.clone(), "call-1".to_owned(), "try".to_owned(), json!({})),
             outbox: self.outbox.clone(),
             person: self.person.clone(),
+            asker: self.asker.clone(),
+            spent: self.spent.clone(),
         }
     }
 
