@@ -88,6 +88,17 @@ struct Slot {
     dropped: bool,
 }
 
+/// What a provider tells of a reply's tokens.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    /// The tokens; their sum and cost are not looked at.
+    pub usage: Usage,
+    /// Of what was written to the cache, what is kept for an hour.
+    pub written_for_an_hour: u64,
+    /// The whole reply's cost in US dollars, where the provider says it.
+    pub told_cost: Option<f64>,
+}
+
 /// The reply.
 #[derive(Debug)]
 pub(crate) struct Reply {
@@ -145,13 +156,15 @@ impl Reply {
         &self.usage
     }
 
-    /// Sets tokens; totals and costs follow. `written_for_an_hour` is the part of what was written to the cache that is kept for an hour.
-    pub fn set_usage(&mut self, usage: Usage, written_for_an_hour: u64) {
+    /// Sets tokens; totals and costs follow.
+    pub fn set_usage(&mut self, counted: Counted) {
         self.is_counted = true;
-        let mut usage = usage.totalled();
-        usage.cost = match self.start.prices {
-            Some(prices) => prices.cost(&usage, written_for_an_hour),
-            None => unknown_cost(),
+        let mut usage = counted.usage.totalled();
+        usage.cost = match (counted.told_cost, self.start.prices) {
+            // Routers know what they charge; of what for, they say nothing.
+            (Some(total), _) => Cost { total, ..Cost::default() },
+            (None, Some(prices)) => prices.cost(&usage, counted.written_for_an_hour),
+            (None, None) => unknown_cost(),
         };
         if usage != self.usage {
             self.usage = usage;

@@ -9,7 +9,7 @@ use crate::{
     LlmError, ReplyStart, UNKNOWN_OUTPUT_TOKENS, UNKNOWN_WINDOW_TOKENS,
     errors::{self, Trouble},
     replay,
-    reply::{Place, Reply},
+    reply::{Counted, Place, Reply},
 };
 use futures::stream::{self, BoxStream, StreamExt};
 use pith_core::{FailureKind, Model, ModelCard, ModelEvent, ModelFailure, ModelRequest};
@@ -197,7 +197,7 @@ impl Model for Scripted {
         let steps = match scripture {
             Ok(scripture) => {
                 reply.started();
-                reply.set_usage(scripture.usage(&request), 0);
+                reply.set_usage(Counted { usage: scripture.usage(&request), ..Counted::default() });
                 delay = Duration::from_millis(scripture.delay_ms);
                 scripture.steps(at)
             }

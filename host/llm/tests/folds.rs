@@ -359,6 +359,12 @@ fn what_nobody_priced_or_counted_is_unknown_and_never_free() {
         assert_eq!((usage.total_tokens, usage.cost.total, usage.cost_total()), (expected, 0.0, None), "{model}");
         assert!(usage.cost.unknown, "{model}");
     }
+    // Unless the provider says what it charges.
+    for (told, known) in [(json!(0.0125), Some(0.0125)), (json!(0), None), (json!("0.5"), None), (json!(-1), None)] {
+        let counts = json!({"prompt_tokens": 5, "completion_tokens": 2, "cost": told});
+        let usage = used(Wire::OpenAiCompletions, "vendor/m", Some(counts), true, "stop").0.usage;
+        assert_eq!((usage.cost_total(), usage.total_tokens), (known, 7), "{told}");
+    }
     // A request that was never answered is free.
     let mut fold = CompletionsFold::new(start(Wire::OpenAiCompletions));
     let (message, _) = done(&fold.finish(StreamEnd::Closed));

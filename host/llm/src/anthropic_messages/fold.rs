@@ -3,7 +3,7 @@
 use crate::{
     errors::{self, Trouble},
     fold::{Fold, WireState},
-    reply::{Place, Reply},
+    reply::{Counted, Place, Reply},
     wire_json::{count, text},
 };
 use pith_core::FailureKind;
@@ -195,6 +195,7 @@ impl Messages {
             reasoning: count(usage, "/output_tokens_details/thinking_tokens").or(so_far.reasoning),
             ..Usage::default()
         };
-        reply.set_usage(usage, self.written_for_an_hour);
+        let written_for_an_hour = self.written_for_an_hour;
+        reply.set_usage(Counted { usage, written_for_an_hour, ..Counted::default() });
     }
 }

@@ -8,7 +8,7 @@ use super::THINKING_FIELDS;
 use crate::{
     errors::{self, Trouble},
     fold::{Fold, WireState},
-    reply::{Place, Reply},
+    reply::{Counted, Place, Reply},
     wire_json::{count, text},
 };
 use pith_core::FailureKind;
@@ -47,7 +47,7 @@ impl WireState for Completions {
         }
         let usage = [chunk.get("usage"), chunk.pointer("/choices/0/usage"), chunk.pointer("/x_groq/usage")];
         if let Some(usage) = usage.into_iter().flatten().find(|usage| usage.is_object()) {
-            reply.set_usage(usage_of(usage), 0);
+            reply.set_usage(Counted { usage: usage_of(usage), told_cost: cost_of(usage), ..Counted::default() });
         }
     }
 
@@ -199,3 +199,11 @@ fn usage_of(usage: &Value) -> Usage {
     let reasoning = count(usage, "/completion_tokens_details/reasoning_tokens").filter(|thoughts| *thoughts <= output);
     Usage { input: prompt - cache_read - cache_write, output, cache_read, cache_write, reasoning, ..Usage::default() }
 }
+
+/// OpenRouter says what it charges, in US dollars. A cost of nothing may be one that it does not know.
+fn cost_of(usage: &Value) -> Option<f64> {
+    usage.get("cost")?.as_f64().filter(|cost| cost.is_finite() && *cost > 0.0 && *cost < MOST_COST)
+}
+
+/// No reply costs more, in US dollars.
+const MOST_COST: f64 = 100_000.0;
