@@ -4,7 +4,7 @@
 //! lines, the header's being 0. Version 2 calls the role `custom` `hookMessage`. What is not named here stays as it is, byte for byte.
 
 use crate::{line::LineFault, tree::Tree};
-use pith_protocol::{EntryId, Header};
+use pith_protocol::{EntryId, Header, mended_line};
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor},
@@ -63,7 +63,8 @@ impl Migration {
 
     /// The next line of version 1, as it is in the present format.
     pub fn next(&mut self, line: &[u8], parent: Option<&EntryId>) -> Result<Vec<u8>, LineFault> {
-        let Members(members) = serde_json::from_slice(line).map_err(|error| {
+        let mut room = Vec::new();
+        let members = members_of(line, &mut room).map_err(|error| {
             if line.contains(&0) {
                 LineFault::Nul
             } else if error.is_eof() {
@@ -83,11 +84,11 @@ impl Migration {
 
     /// A line of the tree, as it is in the present format.
     pub fn line<'l>(&self, tree: &Tree, index: u32, line: &'l [u8]) -> Cow<'l, [u8]> {
-        let members = match self.format {
-            Format::Current => None,
-            Format::Unchained | Format::Hooked => serde_json::from_slice(line).ok(),
-        };
-        let Some(Members(members)) = members else { return Cow::Borrowed(line) };
+        if self.format == Format::Current {
+            return Cow::Borrowed(line);
+        }
+        let mut room = Vec::new();
+        let Ok(members) = members_of(line, &mut room) else { return Cow::Borrowed(line) };
         let rewritten = match self.format {
             Format::Unchained => {
                 let parent = tree.node(index).parent().map(|parent| tree.id(parent));
@@ -152,15 +153,30 @@ fn unhooked(members: &[(Cow<'_, str>, &RawValue)]) -> Option<Vec<u8>> {
     Some(out.finish())
 }
 
-/// With this parent; none where the line is not text.
+/// With this parent; none where the line is no object.
 pub(crate) fn rechained(line: &[u8], parent: Option<&EntryId>) -> Option<Vec<u8>> {
-    let Members(members) = serde_json::from_slice(line).ok()?;
+    let mut room = Vec::new();
+    let members = members_of(line, &mut room).ok()?;
     let parent = parent.map_or("null".to_owned(), |parent| quoted(parent.as_str()));
     let mut out = Object::default();
     for (key, value) in members {
         out.member(&key, if key == "parentId" { &parent } else { value.get() });
     }
     Some(out.finish())
+}
+
+/// A line's members; of one that is not all characters, as it is read (`mended_line`).
+fn members_of<'l>(
+    line: &'l [u8],
+    room: &'l mut Vec<u8>,
+) -> Result<Vec<(Cow<'l, str>, &'l RawValue)>, serde_json::Error> {
+    let error = match serde_json::from_slice(line) {
+        Ok(Members(members)) => return Ok(members),
+        Err(error) => error,
+    };
+    let Some(mended) = mended_line(line) else { return Err(error) };
+    *room = mended;
+    serde_json::from_slice(room).map(|Members(members)| members)
 }
 
 /// An object's members in their order, values as they are written.

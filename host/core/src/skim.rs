@@ -5,7 +5,7 @@ use crate::{
     kind::{EntryKind, TRUSTED},
     totals::{Counted, What},
 };
-use pith_protocol::Usage;
+use pith_protocol::{Usage, mended_line};
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -49,7 +49,8 @@ impl<'a> Skimmed<'a> {
 
     fn read_odd(line: &'a [u8]) -> Result<Self, serde_json::Error> {
         let frame: Frame<'a> = serde_json::from_slice(line)?;
-        let value: Value = serde_json::from_slice(line).unwrap_or_default();
+        let mended = || mended_line(line).and_then(|line| serde_json::from_slice(&line).ok());
+        let value: Value = serde_json::from_slice(line).ok().or_else(mended).unwrap_or_default();
         let text =
             |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(|text| Cow::Owned(text.to_owned()));
         let message = value.get("message").unwrap_or(&Value::Null);

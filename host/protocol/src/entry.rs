@@ -6,7 +6,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// The version of the session format that Pith writes.
 pub const SESSION_VERSION: u32 = 3;
@@ -277,8 +277,7 @@ impl Entry {
         let frame: Frame = serde_json::from_slice(line)?;
         let body = match read_body(&frame.kind, line) {
             Ok(body) => body,
-            // Programs whose strings are UTF-16 write halves of characters, such as where a text was cut.
-            Err(_) => match without_lone_surrogates(line) {
+            Err(_) => match mended_line(line) {
                 Some(mended) => read_body(&frame.kind, &mended).unwrap_or(EntryBody::Unknown {}),
                 None => EntryBody::Unknown {},
             },
@@ -319,6 +318,15 @@ const KINDS: [&str; 11] = [
     "session_info",
     "usage",
 ];
+
+/// The line with U+FFFD for what is no character in it: bytes that are no UTF-8, and halves of characters, which programs whose strings are
+/// UTF-16 write, such as where a text was cut. None where there is nothing of that: what cannot be read then cannot be mended so.
+pub fn mended_line(line: &[u8]) -> Option<Vec<u8>> {
+    match String::from_utf8_lossy(line) {
+        Cow::Borrowed(_) => without_lone_surrogates(line),
+        Cow::Owned(text) => Some(without_lone_surrogates(text.as_bytes()).unwrap_or_else(|| text.into_bytes())),
+    }
+}
 
 /// The line with U+FFFD for every `\u` escape of half a character; none where there is no such escape.
 fn without_lone_surrogates(line: &[u8]) -> Option<Vec<u8>> {
@@ -415,6 +423,11 @@ mod tests {
             "ab"
         );
         assert_eq!(text_of(r#""cut \ud83d""#), "cut \u{fffd}");
+        let bytes = b"{\"type\":\"message\",\"id\":\"a\",\"message\":{\"role\":\"user\",\"content\":\"a\xff\\ud83d\"}}";
+        let entry = Entry::read(bytes).unwrap();
+        assert!(
+            matches!(entry.message(), Some(Message::User(user)) if user.content == [Content::text("a\u{fffd}\u{fffd}")])
+        );
         assert_eq!(text_of(r#""\udc00\ud83d\ude00 \\ud83d \ud83d\u0041""#), "\u{fffd}\u{1f600} \\ud83d \u{fffd}A");
         for (arguments, expected) in [("null", 0), ("[1]", 0), (r#""{\"a\":1}""#, 1), (r#"{"a":1,"b":2}"#, 2)] {
             let line = format!(

@@ -19,7 +19,7 @@ pub use command::Command;
 pub use content::{Content, Image, Text, Thinking, ToolCall};
 pub use entry::{
     BranchSummaryEntry, Compaction, ContextEdit, Custom, CustomMessageEntry, Entry, EntryBody, Header, Label,
-    MessageEntry, ModelChange, Replacement, SESSION_VERSION, SessionInfo, ThinkingLevelChange, UsageEntry,
+    MessageEntry, ModelChange, Replacement, SESSION_VERSION, SessionInfo, ThinkingLevelChange, UsageEntry, mended_line,
 };
 pub use event::{AssistantDelta, CompactionReason, CompactionResult, Delta, Event, ToolResultView, VerdictKind};
 pub use id::{EntryId, SessionId};

@@ -190,6 +190,9 @@ impl TreeReader {
         let Ok(found) = line::read_entry(&migrated) else {
             return self.diagnose(Diagnostic::Damaged { line, fault: LineFault::NotAnEntry });
         };
+        if found.skimmed.is_header() {
+            return self.diagnose(Diagnostic::Damaged { line, fault: LineFault::SecondHeader });
+        }
         let noted = tree.note(&found.skimmed, &migrated, offset.saturating_add(start as u64));
         if noted.is_ok() {
             tree.set_last_length(end.saturating_sub(start));

@@ -117,7 +117,7 @@ fn old_lines_that_are_damaged_or_odd_lose_only_themselves() {
         "\n",
     );
     let (session, _, diagnostics) = Bytes::of(text).adopt(Trust::Foreign);
-    assert_eq!(diagnostics.len(), 4, "{diagnostics:?}");
+    assert_eq!(diagnostics.len(), 5, "{diagnostics:?}");
     let kinds: Vec<EntryKind> = session.outline().iter().map(|one| one.kind).collect();
     use EntryKind::{Compaction, User};
     assert_eq!(kinds, [User, Compaction, Compaction, Compaction, User, User]);
