@@ -101,6 +101,8 @@ fn old_lines_that_are_damaged_or_odd_lose_only_themselves() {
         "\n",
         r#"{"type":"message","message":{"role":"user","content":"one"}}"#,
         "\n",
+        r#"{"type":"session","id":"again"}"#,
+        "\n",
         "{\"type\":\"mess\n",
         "[1]\n",
         "\0\0\n",
