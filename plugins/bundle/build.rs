@@ -1,6 +1,6 @@
 //! Builds the shipped plugins for wasm32-wasip2 and writes the list that `lib.rs` includes.
 //!
-//! `PITH_BUNDLE=DIR` takes ready components (`files.wasm`, `search.wasm`, `shell.wasm`, `protect.wasm`) instead. It is for
+//! `PITH_BUNDLE=DIR` takes ready components (`files.wasm`, `search.wasm`, `shell.wasm`, `protect.wasm`, `compact.wasm`) instead. It is for
 //! packagers who build guests apart, and for rust-analyzer, which runs build scripts and would build the guests once more
 //! into a target folder of its own: set it in the editor's `rust-analyzer.cargo.extraEnv` to
 //! `target/guests/wasm32-wasip2/guest` (absolute; names as cargo gives them, `pith_plugin_files.wasm`, are found too).
@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 const TARGET: &str = "wasm32-wasip2";
 const PROFILE: &str = "guest";
-const PLUGINS: [&str; 4] = ["files", "search", "shell", "protect"];
+const PLUGINS: [&str; 5] = ["files", "search", "shell", "protect", "compact"];
 /// What the outer cargo, clippy or rustup set for themselves and the nested build must not see.
 const SCRUBBED: [&str; 12] = [
     "RUSTC",

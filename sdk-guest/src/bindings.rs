@@ -57,6 +57,22 @@ pub mod tool_filter {
     });
 }
 
+pub mod compactor {
+    wit_bindgen::generate!({
+        path: "../wit",
+        inline: "package pith:sdk-compactor; world exports-compactor { export pith:plugin/compactor@0.1.0; }",
+        world: "pith:sdk-compactor/exports-compactor",
+        with: {
+            "pith:plugin/types@0.1.0": crate::bindings::imports::pith::plugin::types,
+            "pith:plugin/messages@0.1.0": crate::bindings::imports::pith::plugin::messages,
+            "pith:plugin/compactor@0.1.0": generate,
+        },
+        pub_export_macro: true,
+        export_macro_name: "export",
+        default_bindings_module: "pith_sdk::bindings::compactor",
+    });
+}
+
 /// What the standard library knows and does not tell, or not in one question a name: the granted folders, and the names in
 /// one. These are the functions that are used, of interfaces that the standard library imports whole; the component linker
 /// replaces this version by the one that it imports.

@@ -98,6 +98,40 @@
 //! pith_sdk::export_filter!(NoSecrets);
 //! ```
 //!
+//! # A compactor, and asking a model
+//!
+//! A compactor writes what takes the place of older messages when the model's window is nearly full. Using [`models`] makes the
+//! component import it; the session's model answers, and the session counts the tokens.
+//!
+//! ```no_run
+//! use pith_sdk::{Compactor, Error, messages::{AssistantBlock, Message}, models, summary::{Job, Summary}, Content};
+//!
+//! struct Brief;
+//!
+//! impl Compactor for Brief {
+//!     fn compact(job: Job) -> Result<Option<Summary>, Error> {
+//!         let mut messages = job.messages;
+//!         messages.push(Message::User(vec![Content::Text("Sum up all of this in ten lines.".to_owned())]));
+//!         let query = models::Query {
+//!             model: None,
+//!             system: "You sum up conversations.".to_owned(),
+//!             messages,
+//!             thinking: None,
+//!             output_tokens: job.limit_tokens,
+//!             schema: None,
+//!         };
+//!         let reply = models::complete(&query)?;
+//!         let text = reply.blocks.into_iter().filter_map(|block| match block {
+//!             AssistantBlock::Text(text) => Some(text),
+//!             _ => None,
+//!         });
+//!         Ok(Some(Summary { text: text.collect(), details: None }))
+//!     }
+//! }
+//!
+//! pith_sdk::export_compactor!(Brief);
+//! ```
+//!
 //! # Settings and state
 //!
 //! [`settings`] are `[plugins.NAME]` of the user's file. [`state`] is kept in the session, at the leaf: right after every fork
@@ -238,6 +272,16 @@ pub use bindings::imports::pith::plugin::tool_types::{Execution, Exposure, ToolO
 pub use bindings::imports::pith::plugin::types::{Content, Error, ErrorKind, Image};
 pub use bindings::tool_gate::exports::pith::plugin::tool_gate::{Question, Verdict};
 
+/// Messages of a conversation, as a compactor is given them and as [`models::complete`] takes and gives them.
+pub mod messages {
+    pub use crate::bindings::imports::pith::plugin::messages::*;
+}
+
+/// What a [`Compactor`] is asked for and gives.
+pub mod summary {
+    pub use crate::bindings::compactor::exports::pith::plugin::compactor::{Job, Part, Reason, Summary};
+}
+
 pub use call::{Call, Text};
 pub use context_of_call::Context;
 pub use error::Explain;
@@ -245,7 +289,7 @@ pub use input::{Field, Input};
 /// Derives [`Input`](trait@Input).
 pub use pith_sdk_macros::Input;
 pub use schema::{Property, Schema};
-pub use tool::{Filter, Gate, Tool};
+pub use tool::{Compactor, Filter, Gate, Tool};
 
 pub use serde_json;
 

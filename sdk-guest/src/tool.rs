@@ -1,5 +1,6 @@
 use crate::bindings::imports::pith::plugin::messages::ToolCall;
 use crate::paths::refused;
+use crate::summary::{Job, Summary};
 use crate::{Call, Context, Error, Execution, Exposure, Input, Origin, Output, Schema, ToolSpec, Verdict};
 
 /// A tool that the model may call. Named in [`tools!`](crate::tools).
@@ -47,6 +48,13 @@ pub trait Gate {
 pub trait Filter {
     /// None leaves the output as it is. An error fails the call.
     fn after_call(call: &Call, origin: &Origin, output: Output) -> Result<Option<Output>, Error>;
+}
+
+/// Writes the summary that takes the place of older messages. Named in [`export_compactor!`](crate::export_compactor).
+pub trait Compactor {
+    /// None leaves it to the next compactor, at last to the host, which shortens without a model. An error is told to the user, and the
+    /// host's own serves as well.
+    fn compact(job: Job) -> Result<Option<Summary>, Error>;
 }
 
 /// Exports these types, each a [`Tool`], as the interface `tools`. Once in a crate.
@@ -128,6 +136,30 @@ macro_rules! export_filter {
             };
             #[cfg(target_arch = "wasm32")]
     $crate::bindings::tool_filter::export!(Exported with_types_in $crate::bindings::tool_filter);
+        };
+    };
+}
+
+/// Exports this type, a [`Compactor`], as the interface `compactor`. Once in a crate.
+#[macro_export]
+macro_rules! export_compactor {
+    ($compactor:ty) => {
+        const _: () = {
+            struct Exported;
+            impl $crate::bindings::compactor::exports::pith::plugin::compactor::Guest for Exported {
+                fn compact(
+                    job: $crate::summary::Job,
+                ) -> ::core::result::Result<::core::option::Option<$crate::summary::Summary>, $crate::Error> {
+                    <$compactor as $crate::Compactor>::compact(job)
+                }
+            }
+            // Where nothing is exported, the code still counts as used.
+            #[cfg(not(target_arch = "wasm32"))]
+            const _: () = {
+                let _ = <Exported as $crate::bindings::compactor::exports::pith::plugin::compactor::Guest>::compact;
+            };
+            #[cfg(target_arch = "wasm32")]
+    $crate::bindings::compactor::export!(Exported with_types_in $crate::bindings::compactor);
         };
     };
 }

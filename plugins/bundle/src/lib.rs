@@ -17,7 +17,7 @@ pub struct Shipped {
     pub grants: &'static [&'static str],
 }
 
-const SHIPPED: [Shipped; 4] = [
+const SHIPPED: [Shipped; 5] = [
     Shipped { name: "files", component: FILES, grants: &["tools", "files=workspace:rw", "files=spool:r"] },
     Shipped { name: "search", component: SEARCH, grants: &["tools", "files=workspace:r", "files=spool:r"] },
     // The folder is its programs': what a plugin is not granted, its programs do not see. The component itself opens nothing there.
@@ -27,6 +27,7 @@ const SHIPPED: [Shipped; 4] = [
         grants: &["tools", "process=bash", "files=workspace:rw", "files=spool:r"],
     },
     Shipped { name: "protect", component: PROTECT, grants: &["tool-gate"] },
+    Shipped { name: "compact", component: COMPACT, grants: &["compactor", "models"] },
 ];
 
 /// The shipped plugins, in the order in which their tools are shown.
@@ -61,6 +62,7 @@ mod tests {
             ("tools", "tools"),
             ("tool-gate", "tool-gate"),
             ("tool-filter", "tool-filter"),
+            ("compactor", "compactor"),
             ("process", "process=bash"),
             ("agent", "agent"),
             ("http", "http"),
