@@ -1,13 +1,17 @@
 //! Plugins and the dispatch over them without a session's loop: for tests and figures of single calls.
 
 use crate::place::target_folder;
-use futures::future::BoxFuture;
+use futures::{
+    future::BoxFuture,
+    stream::{self, BoxStream, StreamExt},
+};
 use pith_core::{
-    AskedQuestion, CallScope, CanonicalCall, Clock, Decision, Dispatched, Dispatcher, Outbox, Person, Progress,
-    RunFacts, Session, Spool, Store, StoreError,
+    AskedQuestion, Asker, CallScope, CanonicalCall, Clock, Decision, Dispatched, Dispatcher, FailureKind, Meter, Model,
+    ModelCard, ModelEvent, ModelFailure, ModelRequest, Outbox, Person, Progress, RetryLaw, RunFacts, Session, Spool,
+    Store, StoreError,
 };
 use pith_plugin::{HostConfig, Limits, LoadError, NoLog, Places, PluginCode, PluginHost, PluginSource};
-use pith_protocol::{CallOrigin, Caller, SessionId, ThinkingLevel, ToolCall};
+use pith_protocol::{AssistantMessage, CallOrigin, Caller, ModelRef, SessionId, StopReason, ThinkingLevel, ToolCall};
 use pith_runtime::SystemClock;
 use serde_json::{Value, json};
 use std::{
@@ -155,7 +159,36 @@ impl Bench {
             progress: Progress::new(outbox.clone(), "c".to_owned(), "bench".to_owned(), Value::Null),
             outbox,
             person: self.dispatcher.person(),
+            asker: Asker::new(Arc::new(Nothing::new()), RetryLaw::default(), self.clock.clone()),
+            spent: Meter::default(),
         }
+    }
+}
+
+/// The model of calls without a conversation: whoever asks it is told that there is none.
+struct Nothing(ModelCard);
+
+impl Nothing {
+    fn new() -> Self {
+        let model = ModelRef { provider: "bench".to_owned(), id: "bench".to_owned() };
+        let api = "bench".to_owned();
+        Self(ModelCard { model, api, window_tokens: 0, output_tokens: 0, reads_images: false, thinks: false })
+    }
+}
+
+impl Model for Nothing {
+    fn card(&self) -> &ModelCard {
+        &self.0
+    }
+
+    fn ask(&self, _: ModelRequest, _: CancellationToken) -> BoxStream<'static, ModelEvent> {
+        let message = AssistantMessage {
+            stop_reason: StopReason::Error,
+            error_message: Some("no model is here to be asked".to_owned()),
+            ..AssistantMessage::default()
+        };
+        let failure = ModelFailure { kind: FailureKind::Invalid, retry_after: None, window_tokens: None };
+        stream::iter([ModelEvent::Done { message, failure: Some(failure) }]).boxed()
     }
 }
 
