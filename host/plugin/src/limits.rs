@@ -112,11 +112,21 @@ pub struct Limits {
     pub tool_deadline: Duration,
     /// How long its questions wait for the person; at most [`QUESTION_WAIT`].
     pub question_wait: Duration,
+    /// A compactor's time; at most [`COMPACTOR_DEADLINE`].
+    pub compactor_deadline: Duration,
+    /// How long one request to a model may take; at most [`MODEL_WAIT`].
+    pub model_wait: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_bytes: MEMORY_BYTES, tool_deadline: TOOL_DEADLINE, question_wait: QUESTION_WAIT }
+        Self {
+            memory_bytes: MEMORY_BYTES,
+            tool_deadline: TOOL_DEADLINE,
+            question_wait: QUESTION_WAIT,
+            compactor_deadline: COMPACTOR_DEADLINE,
+            model_wait: MODEL_WAIT,
+        }
     }
 }
 

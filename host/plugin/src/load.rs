@@ -11,7 +11,7 @@ use crate::{
     folders::Folders,
     host::{PluginCode, PluginSource},
     imports::{self, dialog::Questions, process::ProcessAuthority},
-    limits::{COMPONENT_BYTES, QUESTION_WAIT, TOOL_DEADLINE_MAX},
+    limits::{COMPACTOR_DEADLINE, COMPONENT_BYTES, MODEL_WAIT, QUESTION_WAIT, TOOL_DEADLINE_MAX},
     log::LogSink,
     plugin::{Code, Facts, Plugin},
     usage::Usage,
@@ -64,6 +64,8 @@ impl Loader<'_> {
         let mut limits = source.limits;
         limits.tool_deadline = limits.tool_deadline.min(TOOL_DEADLINE_MAX);
         limits.question_wait = limits.question_wait.min(QUESTION_WAIT);
+        limits.compactor_deadline = limits.compactor_deadline.min(COMPACTOR_DEADLINE);
+        limits.model_wait = limits.model_wait.min(MODEL_WAIT);
         let facts = Facts {
             name: source.name,
             publisher: source.publisher,

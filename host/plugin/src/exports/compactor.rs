@@ -5,7 +5,7 @@ use crate::{
     conversation,
     convert::{self, NotJson},
     exports::tool_gate::stop,
-    limits::{COMPACTOR_DEADLINE, SUMMARY_BYTES},
+    limits::SUMMARY_BYTES,
     plugin::Plugin,
 };
 use pith_bindings::{compactor::exports::pith::plugin::compactor as wit, imports::pith::plugin::types::Error};
@@ -51,7 +51,8 @@ pub(crate) async fn compact(
         }
         Err(error) => Err(Ended::Refused(convert::guest_error(error))),
     };
-    caller.call(plugin, COMPACT, COMPACTOR_DEADLINE, scope, bytes, work, accept).await.map_err(stop)
+    let deadline = plugin.facts.limits.compactor_deadline;
+    caller.call(plugin, COMPACT, deadline, scope, bytes, work, accept).await.map_err(stop)
 }
 
 /// The job as the contract says it: made once for all compactors.

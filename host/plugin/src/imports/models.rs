@@ -5,7 +5,7 @@ use crate::{
     conversation,
     convert::refusal,
     instance::Instance,
-    limits::{MODEL_REQUEST_BYTES, MODEL_REQUESTS, MODEL_WAIT, SCHEMA_BYTES},
+    limits::{MODEL_REQUEST_BYTES, MODEL_REQUESTS, SCHEMA_BYTES},
 };
 use pith_bindings::imports::pith::plugin::{
     messages::AssistantMessage,
@@ -75,12 +75,13 @@ impl Instance {
             return Err(refusal(ErrorKind::Invalid, "a request has at least one message"));
         }
         self.model_requests += 1;
+        let wait = self.facts.limits.model_wait;
         let _held = self.deadline.hold();
         let asked = scope.asker.complete(request, &self.facts.name, &scope.spent, &self.cancel);
-        let reply = match tokio::time::timeout(MODEL_WAIT, asked).await {
+        let reply = match tokio::time::timeout(wait, asked).await {
             Ok(reply) => reply.map_err(refused)?,
             Err(_) => {
-                let text = format!("the model gave no answer within {} s", MODEL_WAIT.as_secs());
+                let text = format!("the model gave no answer within {} s", wait.as_secs_f32());
                 return Err(refusal(ErrorKind::Limit, text));
             }
         };

@@ -276,6 +276,39 @@ pub fn filter(body: &str) -> Vec<u8> {
     component("export pith:plugin/tool-filter@0.1.0;", &frame("", &data(256, "done"), &functions))
 }
 
+/// A compactor. `body` leaves the address of its result: `$none`, `$give` (a text's place and length), `$refuse`. "done" lies at 256.
+pub fn compactor(world: &str, imports: &str, constants: &[(usize, &str)], body: &str) -> Vec<u8> {
+    let functions = format!(
+        r#"
+        (func $none (result i32) (memory.fill (i32.const 16) (i32.const 0) (i32.const 80)) (i32.const 16))
+        (func $give (param $text i32) (param $length i32) (result i32)
+            (drop (call $none))
+            (i32.store8 (i32.const 20) (i32.const 1))
+            (i32.store (i32.const 24) (local.get $text))
+            (i32.store (i32.const 28) (local.get $length))
+            (i32.const 16))
+        (func (export "pith:plugin/compactor@0.1.0#compact") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) (local $i i32) {body})"#
+    );
+    let mut lines = vec![data(256, "done")];
+    lines.extend(constants.iter().map(|(at, text)| data(*at, text)));
+    let world = format!("{world} export pith:plugin/compactor@0.1.0;");
+    component(&world, &frame(imports, &lines.join("\n"), &functions))
+}
+
+/// What a guest needs to ask a model: `$complete`, which is given a query's parts and a place for the result.
+pub const MODELS_WORLD: &str = "import pith:plugin/models@0.1.0;";
+pub const MODELS_IMPORT: &str = r#"(import "pith:plugin/models@0.1.0" "complete" (func $complete (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
+/// Asks in one message of the user's, of `length` bytes from `at` on ("done" lies at 256); leaves the result at 700. The message is at 560, its
+/// block at 580.
+pub fn ask(at: usize, length: usize) -> String {
+    format!(
+        "(i32.store (i32.const 580) (i32.const 0)) (i32.store (i32.const 584) (i32.const {at})) (i32.store (i32.const 588) (i32.const {length}))
+         (i32.store (i32.const 560) (i32.const 0)) (i32.store (i32.const 564) (i32.const 580)) (i32.store (i32.const 568) (i32.const 1))
+         (call $complete (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 560) (i32.const 1)
+            (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 700))"
+    )
+}
+
 /// What a guest needs to wait a long time in the host: `$wait`.
 pub const WAIT_WORLD: &str = "import wasi:clocks/monotonic-clock@0.2.6; import wasi:io/poll@0.2.6;";
 pub const WAIT_IMPORTS: &str = r#"

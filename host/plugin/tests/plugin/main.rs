@@ -12,4 +12,5 @@ mod imports;
 mod limits;
 mod loading;
 mod queue;
+mod summaries;
 mod wasi;
