@@ -15,6 +15,7 @@ pub use leaf::Moved;
 pub use reading::SetAside;
 
 use crate::{
+    line::LINE_LIMIT_BYTES,
     ports::{Clock, Store, StoreError},
     projection::{self, Projection},
     prompt_state::PromptState,
@@ -69,6 +70,12 @@ pub enum SessionError {
     /// An entry cannot be written as JSON.
     #[error("an entry cannot be written: {0}")]
     Unwritable(#[from] serde_json::Error),
+    /// An entry is longer than a line that is read.
+    #[error("an entry of {bytes} bytes is too long for a session, which holds entries of up to {limit}", limit = LINE_LIMIT_BYTES)]
+    TooLong {
+        /// As a line.
+        bytes: usize,
+    },
     /// A line is not what it was when the file was loaded.
     #[error("entry {id} cannot be read back: {source}")]
     Changed {

@@ -3,6 +3,7 @@
 use super::{Session, SessionError, State};
 use crate::{
     kind::{FOREIGN, TRUSTED},
+    line::LINE_LIMIT_BYTES,
     ports::{StoreError, StoreFault},
     tree::{Awake, Tree},
 };
@@ -76,7 +77,7 @@ impl Session {
     /// Appends one entry at the leaf. It is in the file when this returns, or waits in memory (see `unsaved`).
     ///
     /// # Errors
-    /// The file was changed by others, or holds no more, or too much waits already. Memory is as before.
+    /// The entry is too long, the file was changed by others or holds no more, or too much waits already. Memory is as before.
     pub fn append(&self, body: impl Into<EntryBody>) -> Result<Arc<Entry>, SessionError> {
         Ok(self.append_all(vec![body.into()])?.remove(0))
     }
@@ -229,7 +230,9 @@ impl Session {
             let lines = &mut state.owed.lines;
             let before = lines.len();
             serde_json::to_writer(&mut *lines, &entry).map_err(SessionError::Unwritable)?;
-            let length = u32::try_from(lines.len().saturating_sub(before)).unwrap_or(u32::MAX);
+            let bytes = lines.len().saturating_sub(before);
+            let length = u32::try_from(bytes).ok().filter(|_| bytes <= LINE_LIMIT_BYTES);
+            let length = length.ok_or(SessionError::TooLong { bytes })?;
             lines.push(b'\n');
             parent = Some(id);
             added.push((Arc::new(entry), length));

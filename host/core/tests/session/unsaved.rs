@@ -1,7 +1,7 @@
 //! Stores that cannot write: what was said stays, in order, and is written when they can.
 
 use crate::house::{Bytes, Fault, fresh, path_ids, shape, user};
-use pith_core::{SessionError, StoreFault, Trust, UNSAVED_LIMIT_BYTES};
+use pith_core::{LINE_LIMIT_BYTES, SessionError, StoreFault, Trust, UNSAVED_LIMIT_BYTES};
 
 #[test]
 fn what_cannot_be_written_waits_and_is_written_in_order() {
@@ -123,4 +123,16 @@ fn an_adopted_session_waits_too() {
     target.fail(Fault::None);
     session.sync().unwrap();
     assert_eq!(shape(&target.resume().0), shape(&session));
+}
+
+/// It would be left out when the file is read.
+#[test]
+fn an_entry_that_is_too_long_to_be_read_is_not_written() {
+    let (session, bytes) = fresh();
+    session.append(user("a")).unwrap();
+    let long = user(&"x".repeat(LINE_LIMIT_BYTES));
+    let error = session.append_all(vec![user("b").into(), long.into()]).unwrap_err();
+    assert!(matches!(error, SessionError::TooLong { .. }), "{error}");
+    session.append(user("c")).unwrap();
+    assert_eq!((shape(&bytes.resume().0).as_str(), bytes.lines().len()), ("u:a u:c", 3));
 }
