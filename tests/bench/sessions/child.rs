@@ -35,7 +35,8 @@ pub fn run(args: &[String]) -> Option<Value> {
     let mut measured = match what.as_str() {
         "parse" => parse(file),
         "open" => opened(&grounds, file),
-        "compact" => compact(&grounds, file),
+        "trim" => compact(&grounds, file, false),
+        "compact" => compact(&grounds, file, true),
         "list" => list(&grounds),
         _ => return None,
     };
@@ -60,7 +61,7 @@ fn parse(file: &Path) -> Value {
 fn opened(grounds: &Grounds, file: &Path) -> Value {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let began = Instant::now();
-    let pith = runtime.block_on(grounds.start(SessionChoice::Open(file.to_string_lossy().into_owned())));
+    let pith = runtime.block_on(grounds.start(SessionChoice::Open(file.to_string_lossy().into_owned()), false));
     let ms = millis(began);
     let projecting = Instant::now();
     let messages = pith.session().project().messages.len();
@@ -68,17 +69,19 @@ fn opened(grounds: &Grounds, file: &Path) -> Value {
 }
 
 /// From a prompt until the compaction is over that it begins with.
-fn compact(grounds: &Grounds, file: &Path) -> Value {
+fn compact(grounds: &Grounds, file: &Path, with_plugins: bool) -> Value {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let pith: Pith = grounds.start(SessionChoice::Open(file.to_string_lossy().into_owned())).await;
+        let pith: Pith = grounds.start(SessionChoice::Open(file.to_string_lossy().into_owned()), with_plugins).await;
         let mut events = pith.events();
         let began = Instant::now();
         // On a thread of its own, so that it sees each event when it comes.
         let watching = tokio::spawn(async move {
             while let Some(event) = events.next().await {
-                if matches!(event, Event::CompactionEnd { .. }) {
+                if let Event::CompactionEnd { result, error_message, .. } = event {
+                    // Where no plugin wrote it, that is said.
+                    assert!(result.is_some() && error_message.is_none() == with_plugins, "{error_message:?}");
                     return Some(millis(began));
                 }
             }

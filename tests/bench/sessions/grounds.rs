@@ -1,6 +1,6 @@
 //! Where sessions are measured: a folder beside what is built, so that it lies on a disk.
 
-use pith_runtime::{Environment, Options, Pith, Places, SessionChoice};
+use pith_runtime::{Environment, Options, Pith, Places, SessionChoice, ShippedPlugin};
 use std::{fs, path::PathBuf};
 
 /// Places, a working folder and a scripted model.
@@ -53,12 +53,15 @@ impl Grounds {
         self.places.sessions().join(folder).join(format!("{name}.jsonl"))
     }
 
-    /// The library without plugins, on one session.
-    pub async fn start(&self, session: SessionChoice) -> Pith {
+    /// The library on one session, with the shipped plugins or without any.
+    pub async fn start(&self, session: SessionChoice, with_plugins: bool) -> Pith {
         let mut options = Options::at(self.places.clone(), self.workspace(), Environment::default());
         options.session = session;
         options.model = Some(format!("scripted/{}", self.root.join("model.json").display()));
-        options.load_plugins = false;
+        options.load_plugins = with_plugins;
+        let shipped = pith_bundle::shipped().iter();
+        let shipped = shipped.map(|of| ShippedPlugin { name: of.name, component: of.component, grants: of.grants });
+        options.shipped = shipped.collect();
         pith_runtime::start(options).await.expect("it starts")
     }
 }
