@@ -109,27 +109,6 @@ fn files_and_folders_are_the_users_alone() {
 }
 
 #[test]
-fn two_processes_do_not_write_one_session() {
-    let (home, _server) = playing(&["first"]);
-    home.pith(&["--model", "openai/m", "-p", "one"]).ok();
-    let id = Home::entries(&home.session())[0]["id"].as_str().expect("an id").to_owned();
-    let slow = home.scripted(json!([{ "text": "slow ".repeat(200), "delay_ms": 100 }]));
-    let mut first = home.start(&["--mode", "json", "--session", &id, "--model", &slow, "hold it"]);
-    first.wait_line(|line| line.contains("\"text_delta\""));
-    let before = fs::read(home.session()).expect("it is there");
-    let quick = home.scripted(json!([{ "text": "quick" }]));
-    let second = home.pith(&["--session", &id, "--model", &quick, "-p", "me too"]);
-    assert!(second.code.is_some_and(|code| code == 1 || code == 2), "{second}");
-    let second = second.says("in use");
-    assert!(!second.stdout.contains("quick"), "{second}");
-    assert_eq!(fs::read(home.session()).expect("it is there"), before);
-    // The lock goes with the process, however it ends.
-    first.signal(rustix::process::Signal::KILL);
-    assert_eq!(first.finish().signal, Some(9));
-    home.pith(&["--session", &id, "--model", &quick, "-p", "now"]).ok().prints("quick");
-}
-
-#[test]
 fn what_pi_wrote_is_continued_in_a_copy() {
     let (home, server) = playing(&["from pith"]);
     let original = home.beside("pi/session.jsonl", case_text("pi/session-tools.jsonl"));
@@ -252,19 +231,6 @@ fn what_is_no_session_is_refused_and_left_alone() {
         assert_eq!(file.is_file().then(|| fs::read(&file).expect("it is there")), before);
     }
     assert!(home.sessions().is_empty());
-}
-
-#[test]
-fn where_nothing_can_be_written_the_run_ends_and_says_so() {
-    let home = Home::new();
-    // The data folder is a file.
-    home.beside("data/pith", "not a folder");
-    let model = home.scripted(json!([{ "text": "never" }]));
-    let run = home.pith(&["--model", &model, "-p", "go"]);
-    assert!(run.code.is_some_and(|code| code == 1 || code == 2), "{run}");
-    assert!(run.stderr.contains("data/pith") && !run.stderr.contains("panicked") && run.stdout.is_empty(), "{run}");
-    // And in memory it runs.
-    home.pith(&["--no-session", "--model", &model, "-p", "go"]).ok().prints("never");
 }
 
 #[test]

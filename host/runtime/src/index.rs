@@ -137,8 +137,16 @@ impl Index {
         let known = self.record(file);
         let known = known.filter(|known| known.stamp == stamp);
         let (sum, head, totals) = known.map(|known| (known.sum, known.head, known.totals)).unwrap_or_default();
-        let record =
-            Record { file: name.to_owned(), stamp, sum, claim: Claim::Trusted, writing: None, head, totals, gone: false };
+        let record = Record {
+            file: name.to_owned(),
+            stamp,
+            sum,
+            claim: Claim::Trusted,
+            writing: None,
+            head,
+            totals,
+            gone: false,
+        };
         self.note(&record).map_err(|source| IndexError::Unwritable { path: self.ledger().path().to_owned(), source })
     }
 

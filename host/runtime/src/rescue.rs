@@ -1,12 +1,13 @@
 //! The end of a session that could not be saved: one more try, then a copy where there is room.
 
-use crate::{
-    Pith,
-    clock::new_session_id,
-    store::{FileStore, SessionSync},
+use crate::{Pith, clock::new_session_id};
+use pith_core::{ForkOrder, ForkPoint, Session, Store, StoreError, StoreFault, Unsaved};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
 };
-use pith_core::{ForkOrder, ForkPoint, Session, Unsaved};
-use std::path::{Path, PathBuf};
 
 /// A session that is not in its file as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,23 +48,52 @@ fn copy(session: &Session, file: &Path, folder: &Path) -> Result<PathBuf, String
         cwd: session.cwd().to_string_lossy().into_owned(),
         parent_session: Some(file.display().to_string()),
     };
-    let store = FileStore::new(path.clone(), SessionSync::Never);
-    match session.fork(&order, &store) {
-        Ok(_) => Ok(path),
+    let copy = Copy::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    match session.fork(&order, &copy).and_then(|_| Ok(copy.sync()?)) {
+        Ok(()) => Ok(path),
         Err(error) => {
             // It is ours and not whole.
-            if store.met().is_some() {
-                let _ = std::fs::remove_file(&path);
-            }
+            let _ = std::fs::remove_file(&path);
             Err(error.to_string())
         }
+    }
+}
+
+/// A file that is written once, by nobody else: it needs no lock, which not every place has.
+struct Copy(File, String);
+
+impl Copy {
+    fn create(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
+        Ok(Self(file, path.display().to_string()))
+    }
+
+    fn failed(&self, kind: StoreFault, action: &'static str, source: io::Error) -> StoreError {
+        StoreError { kind, file: self.1.clone(), action, source }
+    }
+}
+
+impl Store for Copy {
+    fn append(&self, lines: &[u8]) -> Result<(), StoreError> {
+        (&self.0).write_all(lines).map_err(|error| self.failed(StoreFault::Unwritable, "written", error))
+    }
+
+    fn read(&self, _: u64, _: usize) -> Result<Vec<u8>, StoreError> {
+        Err(self.failed(StoreFault::Unreadable, "read", io::ErrorKind::Unsupported.into()))
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.0.sync_data().map_err(|error| self.failed(StoreFault::Unwritable, "made durable", error))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::SystemClock;
+    use crate::{
+        clock::SystemClock,
+        store::{FileStore, SessionSync},
+    };
     use pith_core::Trust;
     use pith_protocol::{Content, Message, UserMessage};
     use std::{os::unix::fs::PermissionsExt, sync::Arc};
@@ -76,9 +106,7 @@ mod tests {
         let file = dir.path().join("data/s.jsonl");
         let store = FileStore::new(file.clone(), SessionSync::Turn);
         let session = Session::create(new_session_id(), dir.path(), Box::new(store), Arc::new(SystemClock));
-        let said = |text: &str| {
-            Message::User(UserMessage { content: vec![Content::text(text)], timestamp: 1 })
-        };
+        let said = |text: &str| Message::User(UserMessage { content: vec![Content::text(text)], timestamp: 1 });
         for text in ["one", "two"] {
             session.append(said(text)).unwrap();
         }

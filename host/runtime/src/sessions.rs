@@ -282,7 +282,11 @@ fn listed_aside(aside: &SetAside) -> String {
         number => format!("{number} {many}"),
     };
     if aside.system_messages > 0 {
-        parts.push(count(aside.system_messages, "message that tells the model what to do", "messages that tell the model what to do"));
+        parts.push(count(
+            aside.system_messages,
+            "message that tells the model what to do",
+            "messages that tell the model what to do",
+        ));
     }
     if !aside.tools.is_empty() {
         let shown: Vec<&str> = aside.tools.iter().take(TOOLS_SHOWN).map(String::as_str).collect();

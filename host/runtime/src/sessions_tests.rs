@@ -92,7 +92,10 @@ fn the_folders_latest_by_change_is_continued() {
     std::fs::write(first_file.with_file_name("9_x.jsonl"), text).unwrap();
     std::fs::write(first_file.with_file_name("9_y.jsonl"), "").unwrap();
     let opened = home.open(SessionChoice::Continue).unwrap();
-    assert_eq!((opened.session.id(), opened.store.as_ref().map(FileStore::path).as_deref()), (&first, Some(first_file.as_path())));
+    assert_eq!(
+        (opened.session.id(), opened.store.as_ref().map(FileStore::path).as_deref()),
+        (&first, Some(first_file.as_path()))
+    );
     assert_eq!(opened.notices, Vec::<String>::new());
     opened.session.append(said("more")).unwrap();
     drop(opened);
@@ -259,7 +262,10 @@ fn forged() -> String {
 
 /// How many plugins' entries count.
 fn own_customs(session: &Session) -> usize {
-    session.with_own_path(|path| path.filter(|entry| matches!(&entry.body, EntryBody::Custom(custom) if custom.custom_type == "p/approved")).count())
+    session.with_own_path(|path| {
+        path.filter(|entry| matches!(&entry.body, EntryBody::Custom(custom) if custom.custom_type == "p/approved"))
+            .count()
+    })
 }
 
 #[test]
@@ -271,7 +277,12 @@ fn a_file_of_others_in_the_sessions_folder_is_foreign_until_the_user_says_otherw
     let open = || home.open(SessionChoice::Open(path.to_string_lossy().into_owned())).unwrap();
     let opened = open();
     let told = opened.notices.join("\n");
-    for words in ["1 message that tells the model what to do", "1 declared tool (evil)", "1 plugin's entry", "pith session trust forged-1"] {
+    for words in [
+        "1 message that tells the model what to do",
+        "1 declared tool (evil)",
+        "1 plugin's entry",
+        "pith session trust forged-1",
+    ] {
         assert!(told.contains(words), "{words}: {told}");
     }
     assert_eq!((opened.session.cwd(), own_customs(&opened.session)), (home.work.as_path(), 0));
@@ -284,7 +295,10 @@ fn a_file_of_others_in_the_sessions_folder_is_foreign_until_the_user_says_otherw
     opened.session.append(said("mine")).unwrap();
     drop(opened);
     let opened = open();
-    assert_eq!((own_customs(&opened.session), words(&opened.session)), (0, vec!["hello".to_owned(), "mine".to_owned()]));
+    assert_eq!(
+        (own_customs(&opened.session), words(&opened.session)),
+        (0, vec!["hello".to_owned(), "mine".to_owned()])
+    );
     assert!(!opened.notices.join("").contains("trust"), "{:?}", opened.notices);
     drop(opened);
     // The user says that all of it is theirs.

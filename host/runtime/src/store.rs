@@ -20,14 +20,13 @@ use crate::{
     notice::one_line,
 };
 use load::{Loaded, load};
-use open::{Open, Trouble, lock_opened};
+use open::{Open, Trouble, is_same, lock_opened};
 use pith_core::{Clock, LoadedTree, Outbox, Store, StoreError, StoreFault, Totals};
-use pith_os::Root;
+use pith_os::{OpenError, Root};
 use pith_protocol::{Event, Header, SessionId, iso_from_millis};
 use std::{
-    fs::{File, Metadata},
+    fs::Metadata,
     io,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -94,11 +93,17 @@ impl FileStore {
     pub fn open(root: &Root, file: &Path, sync: SessionSync) -> Result<(Self, LoadedTree), LoadError> {
         let path = root.path().join(file);
         let failed = |source| LoadError::Read { path: path.clone(), source };
-        let writer = root.open_append(file)?;
-        lock_opened(&writer, &path)?;
         let reader = root.open_file(file)?;
-        let identity = |file: &File| file.metadata().map(|met| (met.dev(), met.ino()));
-        if identity(&writer).map_err(failed)? != identity(&reader).map_err(failed)? {
+        let writer = match root.open_append(file) {
+            Ok(writer) => Some(writer),
+            // It is read, and what is added waits in memory.
+            Err(error) if is_read_only(&error) => None,
+            Err(error) => return Err(error.into()),
+        };
+        lock_opened(writer.as_ref().unwrap_or(&reader), &path)?;
+        if let Some(writer) = &writer
+            && !is_same(writer, &reader).map_err(failed)?
+        {
             return Err(LoadError::Replaced { path });
         }
         let mut loaded = load(&reader, &path, SESSION_FILE_LIMIT_BYTES, "a session")?;
@@ -183,17 +188,19 @@ impl Inner {
         }
         let State { path, open: Some(open), noted, .. } = &mut *state else { return Ok(()) };
         noted.before_append(path, open);
-        let mut appended = open.append(lines);
+        let mut appended = open.append(path, lines);
         if matches!(appended, Err(Trouble::Changed)) {
             self.go_on_elsewhere(state, "another program wrote to it")?;
-            let Some(open) = &mut state.open else { return Ok(()) };
-            appended = open.append(lines);
+            let State { path, open: Some(open), .. } = &mut *state else { return Ok(()) };
+            appended = open.append(path, lines);
         }
         let State { path, open: Some(open), noted, .. } = &mut *state else { return Ok(()) };
         if let Err(trouble) = appended {
+            // Nothing of the session is on disk: leave no empty file behind, and create it afresh at the next try.
             if open.is_empty() {
-                // Nothing of the session is on disk: leave no empty file behind, and create it afresh at the next try.
                 let _ = std::fs::remove_file(path);
+            }
+            if open.is_nothing() {
                 state.open = None;
             }
             return Err(("written", trouble));
@@ -266,7 +273,9 @@ impl Inner {
     /// People are told once that it cannot be made durable, and once that it can again.
     fn tell_durable(&self, state: &mut State, synced: &Result<(), StoreError>) {
         match synced {
-            Ok(()) if state.is_undurable => self.tell(&format!("the session is on the disk again: {}", state.path.display())),
+            Ok(()) if state.is_undurable => {
+                self.tell(&format!("the session is on the disk again: {}", state.path.display()))
+            }
             Err(error) if !state.is_undurable => {
                 self.tell(&format!("{error}: a power failure now may cost what was added last"));
             }
@@ -307,7 +316,10 @@ impl Store for FileStore {
             return Err(error);
         }
         if std::mem::take(&mut state.is_failing) {
-            self.0.tell(&format!("the session is saved again, with all that was kept in memory: {}", state.path.display()));
+            self.0.tell(&format!(
+                "the session is saved again, with all that was kept in memory: {}",
+                state.path.display()
+            ));
         }
         if self.0.sync == SessionSync::Append {
             // It is in the file: an error here would have it written twice.
@@ -348,6 +360,15 @@ impl Drop for Inner {
 /// A session file's name: it sorts by time, and ends in the session's id.
 pub(crate) fn file_name(time: &str, id: &SessionId) -> String {
     format!("{}_{id}.jsonl", time.replace([':', '.'], "-"))
+}
+
+/// Whether the file cannot be opened for writing, and may well be read.
+fn is_read_only(error: &OpenError) -> bool {
+    match error {
+        OpenError::Denied { .. } => true,
+        OpenError::Io { source, .. } => source.kind() == io::ErrorKind::ReadOnlyFilesystem,
+        _ => false,
+    }
 }
 
 /// The header that a new file begins with. What writes one begins with it.

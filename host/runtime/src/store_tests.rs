@@ -1,6 +1,10 @@
 use super::{open::COPY_BYTES, *};
 use pith_core::LINE_LIMIT_BYTES;
-use std::{fs::OpenOptions, io::Write, os::unix::fs::PermissionsExt};
+use std::{
+    fs::{File, OpenOptions},
+    io::Write,
+    os::unix::fs::PermissionsExt,
+};
 
 const HEADER: &str = "{\"type\":\"session\",\"version\":3,\"id\":\"s\",\"timestamp\":\"\",\"cwd\":\"/w\"}\n";
 
@@ -157,7 +161,10 @@ fn behind_what_another_program_wrote_the_session_goes_on_in_another_file() {
     assert_eq!(std::fs::read(&path).unwrap(), theirs, "theirs is as they left it");
     assert_eq!(went_on(&other_than(&path), &path), [entry("1"), entry("2"), entry("3")].concat());
     let told = notices(&mut inbox);
-    assert!(told.len() == 1 && told[0].contains("another program wrote to it") && !told[0].contains("not in it"), "{told:?}");
+    assert!(
+        told.len() == 1 && told[0].contains("another program wrote to it") && !told[0].contains("not in it"),
+        "{told:?}"
+    );
     // The old one is free for others now.
     let root = Root::open(dir.path()).unwrap();
     assert!(FileStore::open(&root, Path::new("a.jsonl"), SessionSync::Never).is_ok());

@@ -115,6 +115,10 @@ impl Index {
                 }
                 // Deleted meanwhile.
                 let Ok(met) = entry.metadata() else { continue };
+                // Its writer was killed before the first line, or is about to write it.
+                if met.len() == 0 {
+                    continue;
+                }
                 let path = entry.path();
                 found.push(Met { name: self.name(&path).map(str::to_owned), stamp: Stamp::of(&met), path });
             }
@@ -275,11 +279,15 @@ mod tests {
         }
         std::fs::write(folder.join("no.jsonl"), "no session").unwrap();
         std::fs::write(folder.join("no.txt"), "").unwrap();
+        std::fs::write(folder.join("empty.jsonl"), "").unwrap();
         let first = index.list(None).unwrap();
         assert_eq!((first.sessions.len(), first.notices.len()), (20, 1), "{:?}", first.notices);
         let one = &first.sessions[0];
         assert_eq!((one.id.as_str(), one.cwd.as_str(), one.parent.as_deref()), ("id-19", "/w", Some("p")));
-        assert_eq!((one.created.as_str(), one.last_activity.as_str()), ("2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z"));
+        assert_eq!(
+            (one.created.as_str(), one.last_activity.as_str()),
+            ("2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z")
+        );
         assert_eq!((one.totals.users, one.totals.first_user_text.as_deref()), (1, Some("hello")));
         assert_eq!((one.provenance, &one.in_use), (Provenance::Foreign, &None));
         // From the index now: what cannot be read any more is still known.
@@ -318,7 +326,8 @@ mod tests {
     fn ten_thousand_sessions_are_listed_from_the_index() {
         let (_dir, index, folder) = home();
         for n in 0..10_000 {
-            std::fs::write(folder.join(format!("{n:05}.jsonl")), session(&format!("id-{n:05}"), &"words ".repeat(30))).unwrap();
+            std::fs::write(folder.join(format!("{n:05}.jsonl")), session(&format!("id-{n:05}"), &"words ".repeat(30)))
+                .unwrap();
         }
         assert_eq!(index.list(None).unwrap().sessions.len(), 10_000);
         let began = Instant::now();

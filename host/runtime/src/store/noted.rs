@@ -87,7 +87,14 @@ impl Noted {
             Some(met) => {
                 let stamp = Stamp::of(&met);
                 let counted = self.counted.take().filter(|(bytes, _)| *bytes == stamp.bytes);
-                self.note(path, stamp, Some(open.sum()), false, Head::of(&open.header), counted.map(|(_, totals)| totals));
+                self.note(
+                    path,
+                    stamp,
+                    Some(open.sum()),
+                    false,
+                    Head::of(&open.header),
+                    counted.map(|(_, totals)| totals),
+                );
             }
             // Others changed it: it is not ours any more.
             None => drop(self.note(path, Stamp::default(), None, false, Head::of(&open.header), None)),
@@ -95,7 +102,15 @@ impl Noted {
     }
 
     /// Whether it could be noted. Where it could not, the file is read again for a listing, or counts as foreign: the session itself goes on.
-    fn note(&self, path: &Path, stamp: Stamp, sum: Option<u64>, is_writing: bool, head: Head, totals: Option<Totals>) -> bool {
+    fn note(
+        &self,
+        path: &Path,
+        stamp: Stamp,
+        sum: Option<u64>,
+        is_writing: bool,
+        head: Head,
+        totals: Option<Totals>,
+    ) -> bool {
         let Some(index) = &self.index else { return true };
         let Some(name) = index.name(path) else { return true };
         let record = Record {

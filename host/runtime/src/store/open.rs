@@ -8,11 +8,15 @@ use super::{
 };
 use crate::{places::create_private, spool::is_at};
 use pith_protocol::Header;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use std::{
     collections::VecDeque,
     fs::{File, Metadata, OpenOptions, TryLockError},
     io::{self, Write},
-    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
+    },
     path::Path,
     time::{Duration, Instant},
 };
@@ -36,6 +40,39 @@ fn lock_soon(file: &File) -> Result<(), TryLockError> {
             locked => return locked,
         }
     }
+}
+
+/// A file without a name; none where the system has no such thing.
+#[cfg(target_os = "linux")]
+fn nameless(folder: &Path) -> Option<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::APPEND | OFlags::CLOEXEC;
+    rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR).ok().map(File::from)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nameless(_: &Path) -> Option<File> {
+    None
+}
+
+/// Names a file that has no name.
+#[cfg(target_os = "linux")]
+fn name(file: &File, path: &Path) -> io::Result<()> {
+    let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(rustix::fs::linkat(CWD, handle, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn name(_: &File, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// What a session file is opened with once more: it is no link, and nobody is waited for.
+const NO_LINKS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
+
+/// Whether two descriptors are of one file.
+pub(super) fn is_same(one: &File, other: &File) -> io::Result<bool> {
+    let identity = |file: &File| file.metadata().map(|met| (met.dev(), met.ino()));
+    Ok(identity(one)? == identity(other)?)
 }
 
 /// Locks a file that is opened; who holds it instead is for the caller to say.
@@ -67,9 +104,12 @@ impl From<io::Error> for Trouble {
 
 /// Both descriptors are of one file. They serve also once the file has lost its name: it is written again from them.
 pub(super) struct Open {
-    /// Locked; appends.
-    writer: File,
+    /// None where the file could only be read when it was opened: it is tried again with each append.
+    writer: Option<File>,
+    /// Locked, whichever of the two the lock was taken on: both are held as long.
     reader: File,
+    /// It is in its folder.
+    is_named: bool,
     /// How long the file is by what was loaded and appended.
     length: u64,
     /// What a write that failed left behind that, and could not be cut off.
@@ -84,48 +124,81 @@ pub(super) struct Open {
     tail: VecDeque<u8>,
     /// What was appended before it is not in it.
     is_tail_cut: bool,
-    /// The folder entry is on the disk.
+    /// That it is in its folder is on the disk.
     is_entered: bool,
 }
 
 impl Open {
-    /// A new file, locked. Never over one that is there.
+    /// A new file, locked. It has no name before its first lines are in it, where the system can do that: so a kill leaves no empty file, and
+    /// a copy is there only once it is whole.
     pub fn create(path: &Path, header: Header) -> io::Result<Self> {
-        if let Some(folder) = path.parent() {
-            create_private(folder)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        create_private(folder)?;
+        match nameless(folder) {
+            Some(writer) => Self::new(writer, header, false),
+            None => Self::create_named(path, header),
         }
+    }
+
+    /// The same with its name at once. Never over one that is there.
+    fn create_named(path: &Path, header: Header) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let writer = options.read(true).append(true).create_new(true).mode(0o600).open(path)?;
-        let finish = |writer: File| {
-            lock_soon(&writer).map_err(|error| match error {
-                TryLockError::Error(error) => io::Error::new(error.kind(), format!("it cannot be locked: {error}")),
-                TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
-            })?;
-            Ok(Self {
-                reader: writer.try_clone()?,
-                writer,
-                length: 0,
-                ragged: 0,
-                pieces: Pieces::default(),
-                header,
-                header_end: 0,
-                checks: Checks::default(),
-                tail: VecDeque::new(),
-                is_tail_cut: false,
-                is_entered: false,
-            })
-        };
         // Nothing is in it yet, and it is ours.
-        finish(writer).inspect_err(|_: &io::Error| drop(std::fs::remove_file(path)))
+        Self::new(writer, header, true).inspect_err(|_| drop(std::fs::remove_file(path)))
+    }
+
+    fn new(writer: File, header: Header, is_named: bool) -> io::Result<Self> {
+        lock_soon(&writer).map_err(|error| match error {
+            TryLockError::Error(error) => io::Error::new(error.kind(), format!("it cannot be locked: {error}")),
+            TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
+        })?;
+        Ok(Self {
+            reader: writer.try_clone()?,
+            writer: Some(writer),
+            is_named,
+            length: 0,
+            ragged: 0,
+            pieces: Pieces::default(),
+            header,
+            header_end: 0,
+            checks: Checks::default(),
+            tail: VecDeque::new(),
+            is_tail_cut: false,
+            is_entered: false,
+        })
+    }
+
+    /// Gives it its name. Never over one that is there.
+    fn enter(&mut self, path: &Path) -> io::Result<()> {
+        if self.is_named {
+            return Ok(());
+        }
+        match name(&self.reader, path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+            // Where it cannot be named later it is named first.
+            Err(_) => {
+                let mut named = Self::create_named(path, self.header.clone())?;
+                if let Err(error) = self.copy_range(&mut named, 0, self.length) {
+                    let _ = std::fs::remove_file(path);
+                    return Err(error);
+                }
+                (self.writer, self.reader) = (named.writer, named.reader);
+            }
+        }
+        self.is_named = true;
+        Ok(())
     }
 
     /// One that was there, locked and read.
-    pub fn loaded(writer: File, reader: File, loaded: &mut Loaded) -> Self {
+    pub fn loaded(writer: Option<File>, reader: File, loaded: &mut Loaded) -> Self {
         let mut pieces = Pieces::default();
         pieces.push(loaded.end, 0);
         Self {
             writer,
             reader,
+            is_named: true,
             length: loaded.end,
             ragged: 0,
             pieces,
@@ -138,8 +211,14 @@ impl Open {
         }
     }
 
+    /// Whether nothing of the session is on disk: then it is to be created afresh.
+    pub fn is_nothing(&self) -> bool {
+        self.length == 0 || !self.is_named
+    }
+
+    /// Whether it has a name, and nothing in it.
     pub fn is_empty(&self) -> bool {
-        self.length == 0
+        self.length == 0 && self.is_named
     }
 
     /// What the system says of the file; none where others changed it.
@@ -155,19 +234,22 @@ impl Open {
     /// Whether the file has lost its name.
     pub fn is_deleted(&self, path: &Path) -> io::Result<bool> {
         // Some file systems count no links at all: there the name decides.
-        Ok(self.writer.metadata()?.nlink() == 0 && !is_at(&self.writer, path)?)
+        Ok(self.reader.metadata()?.nlink() == 0 && !is_at(&self.reader, path)?)
     }
 
     /// Appends whole lines. What cannot be written whole is taken back.
-    pub fn append(&mut self, lines: &[u8]) -> Result<(), Trouble> {
-        if self.writer.metadata()?.len() != self.length.saturating_add(self.ragged) {
+    pub fn append(&mut self, path: &Path, lines: &[u8]) -> Result<(), Trouble> {
+        if self.writer.is_none() {
+            self.writer = Some(self.writer_at(path)?);
+        }
+        if self.reader.metadata()?.len() != self.length.saturating_add(self.ragged) {
             return Err(Trouble::Changed);
         }
         let end = self.length.saturating_add(self.ragged).saturating_add(lines.len() as u64);
         if end > SESSION_FILE_LIMIT_BYTES {
             return Err(Trouble::TooLarge);
         }
-        if self.ragged > 0 && self.writer.set_len(self.length).is_ok() {
+        if self.ragged > 0 && self.cut_back().is_ok() {
             self.ragged = 0;
         }
         if self.ragged > 0 {
@@ -179,7 +261,7 @@ impl Open {
             self.header_end = lines.iter().position(|byte| *byte == b'\n').map_or(0, |at| at as u64 + 1);
         }
         self.keep(lines);
-        Ok(())
+        Ok(self.enter(path)?)
     }
 
     /// Where a file can only be appended to (`chattr +a`), a piece of a line stays: the next one begins on a fresh line.
@@ -198,14 +280,31 @@ impl Open {
 
     /// Writes at the end, in one call to the system if it takes all of it.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Err(error) = self.writer.write_all(bytes) else { return Ok(()) };
+        let Some(writer) = &mut self.writer else { return Err(io::ErrorKind::ReadOnlyFilesystem.into()) };
+        let Err(error) = writer.write_all(bytes) else { return Ok(()) };
         // Ours alone under the lock: back to the last whole line. Where that fails too, the next append begins behind what is there.
-        if self.writer.set_len(self.length).is_ok() {
+        if self.cut_back().is_ok() {
             self.ragged = 0;
-        } else if let Ok(met) = self.writer.metadata() {
+        } else if let Ok(met) = self.reader.metadata() {
             self.ragged = met.len().saturating_sub(self.length);
         }
         Err(error)
+    }
+
+    fn cut_back(&self) -> io::Result<()> {
+        match &self.writer {
+            Some(writer) => writer.set_len(self.length),
+            None => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+        }
+    }
+
+    /// The file once more, for appending.
+    fn writer_at(&self, path: &Path) -> io::Result<File> {
+        let writer = OpenOptions::new().append(true).custom_flags(NO_LINKS).open(path)?;
+        match is_same(&writer, &self.reader)? {
+            true => Ok(writer),
+            false => Err(io::Error::other("another file is in its place")),
+        }
     }
 
     /// They are in the file, at its end.
@@ -236,7 +335,10 @@ impl Open {
 
     /// Makes all of it durable: its bytes, and the first time that it is in its folder.
     pub fn sync(&mut self, path: &Path) -> io::Result<()> {
-        self.writer.sync_data()?;
+        match &self.writer {
+            Some(writer) => writer.sync_data()?,
+            None => return Ok(()),
+        }
         if !self.is_entered {
             // The folder may be as new as the file.
             for folder in path.ancestors().skip(1).take(2) {
@@ -251,15 +353,12 @@ impl Open {
     /// given beside it, in bytes.
     pub fn copy_to(&self, path: &Path, header: Option<Header>) -> io::Result<(Self, u64)> {
         let mut fresh = Self::create(path, header.clone().unwrap_or_else(|| self.header.clone()))?;
-        let copied = self.copy_into(&mut fresh, header.is_some());
-        match copied {
-            Ok(lost) => Ok((fresh, lost)),
-            Err(error) => {
-                // Ours, and nothing that is not elsewhere.
-                let _ = std::fs::remove_file(path);
-                Err(error)
-            }
+        let copied = self.copy_into(&mut fresh, header.is_some()).and_then(|lost| fresh.enter(path).map(|()| lost));
+        if copied.is_err() && fresh.is_named {
+            // Ours, and nothing that is not elsewhere.
+            let _ = std::fs::remove_file(path);
         }
+        Ok((fresh, copied?))
     }
 
     fn copy_into(&self, fresh: &mut Self, is_headed: bool) -> io::Result<u64> {
@@ -316,7 +415,8 @@ impl Open {
             let skip = usize::try_from(intact - begin).unwrap_or(usize::MAX);
             return (intact, kept.skip(skip).collect());
         }
-        let line_end = |bytes: &VecDeque<u8>| bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
+        let line_end =
+            |bytes: &VecDeque<u8>| bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
         let skip = if self.is_tail_cut { line_end(&self.tail) } else { 0 };
         (begin.saturating_add(skip as u64), kept.skip(skip).collect())
     }
