@@ -235,7 +235,13 @@ const OWN_FILES: &[&str] = &[
     // The sample project that the demo has just written.
     "cli/src/demo/project.rs",
     // Session files, in the data folder.
-    "runtime/src/store.rs",
+    "runtime/src/store/open.rs",
+    // A session's copy where it could not be saved: made anew in the temporary folder.
+    "runtime/src/rescue.rs",
+    // The index in the data folder, the session files beside it, the kernel's list of locks.
+    "runtime/src/index/ledger.rs",
+    "runtime/src/index/listing.rs",
+    "runtime/src/index/holder.rs",
     // The folders of grants, which the user named: held from load on.
     "plugin/src/folders.rs",
     // The spool folders in the state folder, to lock them.
