@@ -63,5 +63,5 @@ pub use session::{ForkOrder, ForkPoint, Moved, Session, SessionError, SetAside, 
 pub use tokens::{BYTES_PER_TOKEN, PICTURE_TOKENS};
 pub use totals::{ModelUsage, TITLE_CHARS, Totals};
 pub use touched::{TOUCHED_FILES, TOUCHED_PATH_BYTES};
-pub use tree::{DIAGNOSTICS_KEPT, Diagnostic, LoadedTree, Outlined, ReadError, TreeReader};
+pub use tree::{DIAGNOSTICS_KEPT, Diagnostic, ENTRIES_LIMIT, LoadedTree, Outlined, ReadError, TreeReader};
 pub use user_call::{UserCall, UserCallEnd, UserCallError};

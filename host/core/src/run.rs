@@ -243,7 +243,10 @@ impl Agent {
         bodies
     }
 
+    /// A turn that is said to be over is on the disk, as far as the store has been told to see to that.
     async fn end_turn(&self, reply: &AssistantMessage, tool_results: Vec<Arc<Message>>) {
+        // What cannot be made durable now is told by the store, and tried again at the run's end.
+        let _ = self.session.sync();
         let message = Arc::new(Message::Assistant(reply.clone()));
         self.outbox.send(Event::TurnEnd { message, tool_results }).await;
     }

@@ -94,6 +94,9 @@ pub enum SessionError {
         #[source]
         source: StoreError,
     },
+    /// The session has as many entries as it may have.
+    #[error("a session has at most {limit} entries; go on in a new one", limit = crate::tree::ENTRIES_LIMIT)]
+    TooManyEntries,
     /// No such entry.
     #[error("there is no entry {0} in this session")]
     NotFound(EntryId),

@@ -19,6 +19,10 @@ use ids::Ids;
 use pith_protocol::{Entry, EntryBody, EntryId, Header};
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
+/// The most entries of a session file: years of work, at less than 64 bytes of memory each. What a file has beyond them is not read, and a
+/// session that has as many takes no more.
+pub const ENTRIES_LIMIT: u32 = 20_000_000;
+
 /// Where an entry stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {

@@ -5,7 +5,7 @@ use crate::{
     kind::{FOREIGN, TRUSTED},
     line::LINE_LIMIT_BYTES,
     ports::{StoreError, StoreFault},
-    tree::{Awake, Tree},
+    tree::{Awake, ENTRIES_LIMIT, Tree},
 };
 use pith_protocol::{Compaction, Custom, Entry, EntryBody, EntryId, iso_from_millis};
 use serde_json::json;
@@ -181,6 +181,11 @@ impl Session {
         at: At,
         bodies: Vec<(Option<EntryId>, EntryBody)>,
     ) -> Result<Vec<Arc<Entry>>, SessionError> {
+        // One more for the mark.
+        let more = u32::try_from(bodies.len()).unwrap_or(u32::MAX).saturating_add(1);
+        if state.tree.count().saturating_add(more) > ENTRIES_LIMIT {
+            return Err(SessionError::TooManyEntries);
+        }
         let (base, is_moved) = match at {
             At::Leaf => (state.tree.leaf(), false),
             At::Parent(parent) => (parent, parent != state.tree.leaf()),

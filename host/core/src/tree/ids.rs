@@ -1,5 +1,6 @@
 //! Ids in little memory: 8 lower-case hex digits, as pi and Pith write them, are 4 bytes; ids of others stand in one text.
 
+use super::ENTRIES_LIMIT;
 use pith_protocol::EntryId;
 use std::hash::{BuildHasher, RandomState};
 
@@ -81,7 +82,7 @@ impl Ids {
 
     /// Adds an id that is not there, under the next index. None where there is no room for one more.
     pub fn push(&mut self, id: &str) -> Option<u32> {
-        let index = u32::try_from(self.keys.len()).ok().filter(|index| *index < NONE)?;
+        let index = u32::try_from(self.keys.len()).ok().filter(|index| *index < ENTRIES_LIMIT)?;
         let bits = bits_of(id);
         let key = match bits {
             Some(bits) => bits,
