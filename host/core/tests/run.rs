@@ -332,6 +332,9 @@ async fn calls_are_judged_in_order_run_side_by_side_and_answered_in_order() {
             "slow is done",
             r#"filter slow {"n":1}"#,
             "sync",
+            // And once more at the end of the second turn, and of the run.
+            "sync",
+            "sync",
         ]
     );
     assert_eq!(results(&world), ["slow result", "fast result"]);

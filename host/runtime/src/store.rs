@@ -79,7 +79,7 @@ struct State {
     noted: Noted,
     /// People know that it cannot be written now.
     is_failing: bool,
-    /// People know that it cannot be made durable now.
+    /// People know that it could not be made durable.
     is_undurable: bool,
 }
 
@@ -270,18 +270,14 @@ impl Inner {
         }
     }
 
-    /// People are told once that it cannot be made durable, and once that it can again.
+    /// People are told once that it cannot be made durable. That it later can is no news: what the system could not write once it may have
+    /// thrown away.
     fn tell_durable(&self, state: &mut State, synced: &Result<(), StoreError>) {
-        match synced {
-            Ok(()) if state.is_undurable => {
-                self.tell(&format!("the session is on the disk again: {}", state.path.display()))
-            }
-            Err(error) if !state.is_undurable => {
-                self.tell(&format!("{error}: a power failure now may cost what was added last"));
-            }
-            _ => {}
+        if let Err(error) = synced
+            && !std::mem::replace(&mut state.is_undurable, true)
+        {
+            self.tell(&format!("{error}: a power failure now may cost what was added last"));
         }
-        state.is_undurable = synced.is_err();
     }
 }
 

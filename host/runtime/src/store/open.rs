@@ -126,6 +126,8 @@ pub(super) struct Open {
     is_tail_cut: bool,
     /// That it is in its folder is on the disk.
     is_entered: bool,
+    /// Something of it may not be on the disk.
+    is_dirty: bool,
 }
 
 impl Open {
@@ -166,6 +168,7 @@ impl Open {
             tail: VecDeque::new(),
             is_tail_cut: false,
             is_entered: false,
+            is_dirty: true,
         })
     }
 
@@ -208,6 +211,7 @@ impl Open {
             tail: VecDeque::new(),
             is_tail_cut: false,
             is_entered: true,
+            is_dirty: true,
         }
     }
 
@@ -310,6 +314,7 @@ impl Open {
     /// They are in the file, at its end.
     fn keep(&mut self, bytes: &[u8]) {
         self.length = self.length.saturating_add(bytes.len() as u64);
+        self.is_dirty = true;
         self.checks.add(bytes);
         let kept = &bytes[bytes.len().saturating_sub(TAIL_KEPT_BYTES)..];
         let surplus = self.tail.len().saturating_add(kept.len()).saturating_sub(TAIL_KEPT_BYTES);
@@ -336,8 +341,8 @@ impl Open {
     /// Makes all of it durable: its bytes, and the first time that it is in its folder.
     pub fn sync(&mut self, path: &Path) -> io::Result<()> {
         match &self.writer {
-            Some(writer) => writer.sync_data()?,
-            None => return Ok(()),
+            Some(writer) if self.is_dirty => writer.sync_data()?,
+            _ => return Ok(()),
         }
         if !self.is_entered {
             // The folder may be as new as the file.
@@ -346,6 +351,7 @@ impl Open {
             }
             self.is_entered = true;
         }
+        self.is_dirty = false;
         Ok(())
     }
 
