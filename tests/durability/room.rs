@@ -1,7 +1,7 @@
 //! Disks that are full, folders that nobody may write to, and room that comes back.
 
 use crate::whole::whole;
-use pith_tests::{Home, Running};
+use pith_tests::{Home, Running, Terminal};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -170,4 +170,31 @@ fn what_waited_in_memory_is_written_when_there_is_room_again() {
     let begins: Vec<String> = texts(&read.messages).iter().map(|text| text.chars().take(4).collect()).collect();
     assert_eq!(begins, ["go", "slow", "some", "the "]);
     assert!(read.said.is_empty());
+}
+
+#[test]
+fn a_conversation_that_could_not_be_saved_says_so_at_its_end() {
+    let home = Home::new();
+    home.beside("data/pith", "not a folder");
+    let model = home.scripted(json!([{ "text": "an answer\n" }, { "text": "another answer\n" }]));
+    let mut terminal = Terminal::start(&home, &["--model", &model]);
+    terminal.prompt();
+    terminal.line("one");
+    terminal.waits("stays in memory");
+    terminal.waits("an answer\n");
+    terminal.prompt();
+    terminal.line("two");
+    terminal.waits("another answer\n");
+    terminal.prompt();
+    terminal.line("/quit");
+    let shown = terminal.exits(1);
+    assert!(shown.contains("error: the session is not saved: "), "{shown}");
+    assert_eq!(shown.matches("stays in memory").count(), 1, "once: {shown}");
+    let copies: Vec<PathBuf> = fs::read_dir(home.root().join("tmp"))
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
+        .collect();
+    assert_eq!(copies.len(), 1, "{shown}");
+    assert_eq!(texts(&whole(&copies[0]).messages), ["one", "an answer\n", "two", "another answer\n"]);
 }
