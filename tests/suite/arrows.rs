@@ -236,6 +236,7 @@ const OWN_FILES: &[&str] = &[
     "cli/src/demo/project.rs",
     // Session files, in the data folder.
     "runtime/src/store/open.rs",
+    "runtime/src/store/open/nameless.rs",
     // A session's copy where it could not be saved: made anew in the temporary folder.
     "runtime/src/rescue.rs",
     // The index in the data folder, the session files beside it, the kernel's list of locks.

@@ -88,7 +88,15 @@ impl Default for Settings {
     fn default() -> Self {
         let (model, thinking, retry) = (None, None, RetryLaw::default());
         let compaction = CompactionLaw::default();
-        Self { model, thinking, retry, session_sync: SessionSync::default(), compaction, sandbox: None, plugins: BTreeMap::new() }
+        Self {
+            model,
+            thinking,
+            retry,
+            session_sync: SessionSync::default(),
+            compaction,
+            sandbox: None,
+            plugins: BTreeMap::new(),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-use super::{open::COPY_BYTES, *};
+use super::{open::copy::COPY_BYTES, *};
 use pith_core::LINE_LIMIT_BYTES;
 use std::{
     fs::{File, OpenOptions},

@@ -41,7 +41,9 @@ impl Home {
 
     fn session_files(&self) -> Vec<PathBuf> {
         let Ok(folders) = std::fs::read_dir(self.places().sessions()) else { return Vec::new() };
-        let files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+        // The index lies beside the folders.
+        let folders = folders.map(|folder| folder.unwrap().path()).filter(|path| path.is_dir());
+        let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap());
         files.map(|file| file.unwrap().path()).collect()
     }
 }
@@ -365,14 +367,19 @@ async fn a_state_folder_that_cannot_be_made_costs_what_it_is_for_and_no_more() {
     let end = within(pith.prompt(words("hi"))).await.unwrap();
     assert_eq!((end.stop_reason, home.session_files().len()), (StopReason::Stop, 1), "{:?}", end.error_message);
     drop(pith);
-    // The rest of the home, too: a session that has to be written says that it cannot be, one that has not goes on.
+    // The rest of the home, too: a session that has to be written says that it cannot be, and goes on in memory.
     std::fs::remove_dir_all(home.top.join("pith")).unwrap();
     std::fs::write(home.top.join("pith"), "").unwrap();
     let pith = start(options.clone()).await.unwrap();
     let cache: Vec<&String> = pith.notices().iter().filter(|notice| notice.contains("compiled")).collect();
     assert!(matches!(&cache[..], [one] if one.starts_with("compiled code is not kept: ")), "{:?}", pith.notices());
-    let error = within(pith.prompt(words("hi"))).await.unwrap_err().to_string();
-    assert!(error.contains("cannot be created") && error.contains("pith/data/sessions"), "{error}");
+    let end = within(pith.prompt(words("hi"))).await.unwrap();
+    assert_eq!(end.stop_reason, StopReason::Stop);
+    let reason = pith.session().unsaved().unwrap().reason;
+    assert!(reason.contains("cannot be created") && reason.contains("pith/data/sessions"), "{reason}");
+    let rescued = pith.rescue().unwrap();
+    assert_eq!(rescued.file, pith.session_file().unwrap());
+    std::fs::remove_file(rescued.rescue.unwrap()).unwrap();
     drop(pith);
     let pith = start(Options { session: SessionChoice::Memory, ..options }).await.unwrap();
     let end = within(pith.prompt(words("hi"))).await.unwrap();
