@@ -190,8 +190,9 @@ impl Index {
                 Provenance::Trusted => Claim::Trusted,
                 Provenance::Foreign => Claim::Seen,
             };
-            // Whose writer may live is that one's to note.
+            // Whose writer lives is that one's to note; one that was killed notes nothing any more.
             let writing = before.and_then(|before| before.writing);
+            let writing = writing.filter(|writing| holder::of(&met.path, Some(writing.clone())).is_some());
             let file = met.name.clone().unwrap_or_default();
             let record = Record {
                 file,
@@ -310,6 +311,37 @@ mod tests {
         std::fs::remove_file(folder.with_file_name("index.jsonl")).unwrap();
         let third = index.list(None).unwrap();
         assert!(third.sessions.len() == 20 && third.sessions.iter().all(|one| one.provenance == Provenance::Foreign));
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_ours_and_read_once() {
+        let (_dir, index, folder) = home();
+        let path = folder.join("a.jsonl");
+        std::fs::write(&path, session("a", "x")).unwrap();
+        let head = index.list(None).unwrap().sessions.remove(0);
+        let head = Head { id: head.id, cwd: head.cwd, created: head.created, parent: head.parent };
+        let killed = Record {
+            file: "w/a.jsonl".to_owned(),
+            stamp: Stamp { bytes: 10, modified: 1 },
+            claim: Claim::Own,
+            writing: Some(Holder { pid: 1, ..Holder::default() }),
+            head: Some(head),
+            ..Record::default()
+        };
+        index.note(&killed).unwrap();
+        for _ in 0..2 {
+            let one = index.list(None).unwrap().sessions.remove(0);
+            assert_eq!((one.provenance, one.in_use), (Provenance::Own, None));
+            let record = index.record(&path).unwrap();
+            assert_eq!((record.claim, record.writing.is_none(), record.totals.is_some()), (Claim::Own, true, true));
+        }
+        // One that lives is left alone.
+        index.note(&killed).unwrap();
+        let held = std::fs::File::open(&path).unwrap();
+        held.lock().unwrap();
+        let one = index.list(None).unwrap().sessions.remove(0);
+        assert!(one.in_use.is_some() && one.provenance == Provenance::Own);
+        assert_eq!(index.record(&path).unwrap(), killed);
     }
 
     #[test]
