@@ -3,7 +3,7 @@
 
 use pith_sdk::{
     Content,
-    messages::{AssistantBlock, Message, ToolMessage},
+    messages::{AssistantBlock, Message},
 };
 
 /// The most of one result, in characters; what matters of it was said in replies.
@@ -11,48 +11,65 @@ const RESULT_CHARS: usize = 2_000;
 /// The most of one call's input, in characters.
 const INPUT_CHARS: usize = 2_000;
 
-/// The messages, oldest first.
-pub fn text(messages: &[Message]) -> String {
-    let mut out = String::new();
+/// The messages, oldest first, in pieces of at most so many bytes: one where they fit, none where nothing was said. What is longer than a
+/// piece by itself is shortened.
+pub fn pieces(messages: &[Message], most: usize) -> Vec<String> {
+    let mut pieces = Pieces { done: Vec::new(), open: String::new(), most };
     for message in messages {
         match message {
-            Message::User(blocks) => part(&mut out, "user", &words(blocks)),
-            Message::Custom(custom) => part(&mut out, &format!("plugin {}", custom.kind), &words(&custom.content)),
-            Message::Tool(result) => tool(&mut out, result),
+            Message::User(blocks) => pieces.part("user", &words(blocks)),
+            Message::Custom(custom) => pieces.part(&format!("plugin {}", custom.kind), &words(&custom.content)),
+            Message::Tool(result) => {
+                let head = if result.is_error { "failed" } else { "result" };
+                pieces.part(&format!("{head} {}", result.tool), &shortened(&words(&result.content), RESULT_CHARS));
+            }
             Message::Assistant(reply) => {
                 for block in &reply.blocks {
                     match block {
-                        AssistantBlock::Text(text) => part(&mut out, "assistant", text),
+                        AssistantBlock::Text(text) => pieces.part("assistant", text),
                         AssistantBlock::Thinking(_) => {}
                         AssistantBlock::ToolCall(call) => {
-                            part(&mut out, &format!("call {}", call.name), &shortened(&call.input, INPUT_CHARS));
+                            pieces.part(&format!("call {}", call.name), &shortened(&call.input, INPUT_CHARS));
                         }
                     }
                 }
             }
         }
     }
-    out
+    if !pieces.open.is_empty() {
+        pieces.done.push(pieces.open);
+    }
+    pieces.done
 }
 
-fn tool(out: &mut String, result: &ToolMessage) {
-    let head = if result.is_error { "failed" } else { "result" };
-    part(out, &format!("{head} {}", result.tool), &shortened(&words(&result.content), RESULT_CHARS));
+struct Pieces {
+    done: Vec<String>,
+    open: String,
+    most: usize,
 }
 
-fn part(out: &mut String, head: &str, text: &str) {
-    let text = text.trim_end();
-    if text.is_empty() {
-        return;
+impl Pieces {
+    fn part(&mut self, head: &str, text: &str) {
+        let text = text.trim_end();
+        if text.is_empty() {
+            return;
+        }
+        // Room for the head and the note of what was left out.
+        let room = self.most.saturating_sub(head.len() + 64);
+        // A character has at most four bytes.
+        let cut = (text.len() > room).then(|| shortened(text, room / 4));
+        let text = cut.as_deref().unwrap_or(text);
+        if !self.open.is_empty() {
+            if self.open.len() + head.len() + text.len() + 5 > self.most {
+                self.done.push(std::mem::take(&mut self.open));
+            } else {
+                self.open.push('\n');
+            }
+        }
+        for word in ["[", head, "]\n", text, "\n"] {
+            self.open.push_str(word);
+        }
     }
-    if !out.is_empty() {
-        out.push('\n');
-    }
-    out.push('[');
-    out.push_str(head);
-    out.push_str("]\n");
-    out.push_str(text);
-    out.push('\n');
 }
 
 fn words(blocks: &[Content]) -> String {

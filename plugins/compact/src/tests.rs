@@ -1,6 +1,6 @@
 use super::*;
 use pith_sdk::{
-    ErrorKind, Image,
+    Image,
     messages::{Thinking, ToolCall, ToolMessage, Usage},
     summary::{Part, Reason},
 };
@@ -44,7 +44,7 @@ fn job(messages: Vec<Message>) -> Job {
 /// What the job has the model read, and what comes of it.
 fn tried(job: Job, answer: AssistantMessage) -> (Query, Result<Summary, Error>) {
     let asked = RefCell::new(None);
-    let summary = summarise(job, |query| {
+    let summary = summarise(job, None, |query| {
         asked.replace(Some(query.clone()));
         Ok(answer.clone())
     });
@@ -146,6 +146,69 @@ fn a_reply_that_is_no_summary_is_refused() {
     assert!(refused(says(" \n ")).message.contains("empty"));
     // Lists alone are none either.
     assert!(refused(says("<read-files>\na\n</read-files>")).message.contains("empty"));
-    let error = summarise(job(vec![user("x")]), |_| Err(Error::unavailable("busy"))).unwrap_err();
+    let error = summarise(job(vec![user("x")]), None, |_| Err(Error::unavailable("busy"))).unwrap_err();
     assert_eq!(error.message, "busy");
+}
+
+#[test]
+fn what_is_longer_than_the_window_is_summed_up_piece_by_piece() {
+    let messages = (0..40).map(|turn| user(&format!("turn {turn} {}", "word ".repeat(400)))).collect();
+    let requests = RefCell::new(Vec::new());
+    let summary = summarise(job(messages), Some(12_000), |query| {
+        requests.borrow_mut().push(words(query));
+        Ok(says(&format!("summary {}", requests.borrow().len())))
+    });
+    let requests = requests.into_inner();
+    assert!(requests.len() > 2, "{}", requests.len());
+    let least = (12_000 - 1_500) * 3;
+    assert!(requests.iter().all(|text| text.len() < least), "a request is longer than the window");
+    for turn in 0..40 {
+        assert_eq!(requests.iter().filter(|text| text.contains(&format!("turn {turn} "))).count(), 1, "turn {turn}");
+    }
+    assert!(!requests[0].contains("<previous-summary>"));
+    for (number, text) in requests.iter().enumerate().skip(1) {
+        assert!(text.contains(&format!("<previous-summary>\nsummary {number}\n")), "{number}");
+    }
+    assert!(summary.unwrap().text.starts_with(&format!("summary {}\n", requests.len())));
+}
+
+#[test]
+fn one_message_that_is_longer_than_the_window_is_shortened() {
+    let (query, summary) = {
+        let asked = RefCell::new(Vec::new());
+        let long = user(&format!("BEGIN {} END", "\u{1f980}".repeat(100_000)));
+        let summary = summarise(job(vec![long]), Some(8_000), |query| {
+            asked.borrow_mut().push(words(query));
+            Ok(says("ok"))
+        });
+        (asked.into_inner(), summary)
+    };
+    assert!(query.len() == 1 && query[0].len() < 8_000 * 3 && query[0].contains("BEGIN") && query[0].contains("END"));
+    assert!(summary.is_ok());
+}
+
+#[test]
+fn where_the_provider_says_too_long_the_pieces_are_halved_and_at_last_it_is_an_error() {
+    let messages: Vec<_> = (0..20).map(|_| user(&"word ".repeat(400))).collect();
+    let told = RefCell::new(Vec::new());
+    let summary = summarise(job(messages.clone()), None, |query| {
+        told.borrow_mut().push(words(query).len());
+        if words(query).len() > 25_000 { Err(Error::new(ErrorKind::Overflow, "too long")) } else { Ok(says("ok")) }
+    });
+    assert!(summary.is_ok() && told.borrow()[0] > 25_000 && told.borrow().len() > 2, "{told:?}");
+    let asked = RefCell::new(0);
+    let error = summarise(job(messages), None, |_| {
+        *asked.borrow_mut() += 1;
+        Err(Error::new(ErrorKind::Overflow, "too long"))
+    });
+    assert_eq!((error.unwrap_err().kind, asked.into_inner()), (ErrorKind::Overflow, 3));
+}
+
+#[test]
+fn a_conversation_of_too_many_pieces_and_one_of_nothing_are_refused_without_asking() {
+    let never = |_: &Query| -> Result<AssistantMessage, Error> { panic!("nothing is asked") };
+    let messages = (0..100).map(|_| user(&"word ".repeat(700))).collect();
+    let error = summarise(job(messages), Some(1), never).unwrap_err();
+    assert!(error.message.contains("24 are the most"), "{}", error.message);
+    assert!(summarise(job(Vec::new()), None, never).is_err());
 }

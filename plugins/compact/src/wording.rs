@@ -68,22 +68,26 @@ pub fn request(job: &Job, previous: Option<&str>, told: &str) -> String {
     let conversation = fenced("conversation", told);
     let limit = format!("Use at most about {} words.", job.limit_tokens.saturating_mul(3) / 4);
     let previous = previous.filter(|text| !text.is_empty());
-    let task = match (job.part, job.reason, previous) {
-        (Part::TurnStart, ..) => format!(
-            "Above is the beginning of a turn whose end is kept as it is. Sum up the beginning, so that the end can be understood without it. \
-             Use these sections:\n\n{TURN_SECTIONS}"
+    let (what, sections) = match (job.part, job.reason) {
+        (Part::TurnStart, _) => (
+            "Above is the beginning of a turn whose end is kept as it is. Sum up the beginning, so that the end can be understood without it.",
+            TURN_SECTIONS,
         ),
-        (_, Reason::Branch, _) => format!(
-            "Above is a branch of a conversation that the user has left; the conversation goes on from an earlier point. Sum up what \
-             happened on the branch and is of use there. Use these sections:\n\n{BRANCH_SECTIONS}"
+        (_, Reason::Branch) => (
+            "Above is a branch of a conversation that the user has left; the conversation goes on from an earlier point. Sum up what happened on \
+             the branch and is of use there.",
+            BRANCH_SECTIONS,
         ),
-        (_, _, Some(previous)) => format!(
-            "{}\n\nThe summary above covers what came before this conversation. Bring it up to date with what the conversation adds: keep what \
-             still holds, add what is new, move what was finished to Done, correct what turned out otherwise, drop what no longer matters. \
-             Give the whole summary, in these sections:\n\n{SECTIONS}",
+        _ => ("Sum up the conversation above.", SECTIONS),
+    };
+    let task = match previous {
+        None => format!("{what} Use these sections:\n\n{sections}"),
+        Some(previous) => format!(
+            "{}\n\n{what} The summary above covers what came before this. Bring it up to date: keep what still holds, add what is new, move what \
+             was finished to Done, correct what turned out otherwise, drop what no longer matters. Give the whole summary, in these \
+             sections:\n\n{sections}",
             fenced("previous-summary", previous)
         ),
-        (_, _, None) => format!("Sum up the conversation above, in these sections:\n\n{SECTIONS}"),
     };
     let wishes = job.instructions.as_deref().map(str::trim).filter(|wishes| !wishes.is_empty());
     let wishes = wishes.map(|wishes| format!("\n\nThe user wishes of this summary in particular: {wishes}"));
