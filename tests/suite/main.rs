@@ -18,6 +18,7 @@ mod sandbox;
 mod sessions;
 mod signals;
 mod stats;
+mod summaries;
 mod tables;
 mod terminal;
 mod tools;
