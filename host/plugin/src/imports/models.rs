@@ -148,3 +148,23 @@ impl Host for Instance {
         Ok(self.ask_model(bytes, query).await)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_is_held_against_the_schema_and_the_refusal_names_the_place() {
+        let text = r#"{"type":"object","properties":{"size":{"type":"integer"}},"required":["size"]}"#;
+        let (_, schema) = compiled(text).unwrap();
+        for good in [r#"{"size":3}"#, "```json\n{\"size\":3}\n```", " ```\n{\"size\":3}```\n"] {
+            assert_eq!(fits(&schema, good).map_err(|error| error.message), Ok(()), "{good}");
+        }
+        for (bad, place) in [(r#"{"size":"three"}"#, "size"), ("{}", "size"), ("three", "does not match")] {
+            let error = fits(&schema, bad).unwrap_err();
+            assert!(matches!(error.kind, ErrorKind::Invalid) && error.message.contains(place), "{}", error.message);
+        }
+        assert!(matches!(compiled("{\"type\":").err().unwrap().kind, ErrorKind::Invalid));
+        assert!(matches!(compiled(&" ".repeat(SCHEMA_BYTES + 1)).err().unwrap().kind, ErrorKind::Limit));
+    }
+}
