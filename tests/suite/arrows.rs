@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("pith-bundle", &[]),
     ("pith-sdk", &["pith-sdk-macros"]),
     ("pith-sdk-macros", &[]),
+    ("pith-plugin-compact", &["pith-sdk"]),
     ("pith-plugin-files", &["pith-sdk"]),
     ("pith-plugin-search", &["pith-sdk"]),
     ("pith-plugin-shell", &["pith-sdk"]),
