@@ -36,6 +36,7 @@ mod clock;
 mod environment;
 mod guests;
 mod hardening;
+pub mod harmless;
 mod hint;
 mod index;
 mod input;
