@@ -3,6 +3,7 @@
 
 mod arrows;
 mod children;
+mod compaction;
 mod demo;
 mod door;
 mod faces;

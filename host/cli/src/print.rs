@@ -4,6 +4,7 @@ use crate::{
     failure::indented,
     harmless::{harmless, harmless_line},
     play::Face,
+    summing,
 };
 use pith_protocol::{Event, Message, StopReason, VerdictKind};
 use pith_runtime::{ModelCard, RunEnd, Session};
@@ -68,6 +69,11 @@ impl Face for PrintFace {
                     harmless_line(cause, 300)
                 )?;
             }
+            Event::CompactionStart { .. } | Event::CompactionEnd { .. } => match summing::line(event) {
+                Some(summing::Line::Progress(line)) => self.tell(&line),
+                Some(summing::Line::Warning(line)) => writeln!(io::stderr().lock(), "warning: {line}")?,
+                None => {}
+            },
             Event::Notice { message } => writeln!(io::stderr().lock(), "note: {}", harmless_line(message, 1000))?,
             _ => {}
         }

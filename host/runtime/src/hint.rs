@@ -10,7 +10,7 @@ pub fn failure_hint(end: &RunEnd) -> Option<String> {
     let hint = match failure.kind {
         FailureKind::Unauthorized => return Some(key_hint(provider(end).unwrap_or_default())),
         FailureKind::Overflow => {
-            "the conversation is longer than the model's window: start a new session, or use a model with a larger one"
+            "use a model with a larger window, or start a new session"
         }
         FailureKind::Quota => "the account's limit or credit is used up: waiting does not help",
         FailureKind::RateLimited => {

@@ -8,8 +8,9 @@ use crate::{
     failure::indented,
     harmless::{Cleaner, harmless, harmless_line},
     print::call_line,
+    summing,
 };
-use pith_protocol::{Content, Delta, Event, Message, StopReason, ToolResultView, VerdictKind};
+use pith_protocol::{CompactionReason, Content, Delta, Event, Message, StopReason, ToolResultView, VerdictKind};
 use pith_runtime::RunEnd;
 use std::{
     collections::HashSet,
@@ -215,10 +216,22 @@ impl Transcript {
                     format!("warning: plugin {plugin} failed in {export}: {}", harmless_line(cause, QUOTED_CHARS));
                 self.line(&self.style.red(&told));
             }
+            Event::CompactionStart { .. } | Event::CompactionEnd { .. } => self.summing(event),
             Event::Notice { message } => self.line(&format!("note: {}", harmless_line(message, QUOTED_CHARS))),
             Event::AgentEnd { .. } | Event::AgentSettled { .. } => self.settle(),
             _ => {}
         }
+    }
+
+    /// A compaction; while it goes on the model is waited for.
+    fn summing(&mut self, event: &Event) {
+        match summing::line(event) {
+            Some(summing::Line::Progress(line)) => self.line(&self.style.dim(&line)),
+            Some(summing::Line::Warning(line)) => self.line(&self.style.red(&format!("warning: {line}"))),
+            None => {}
+        }
+        let is_over = matches!(event, Event::CompactionEnd { reason: CompactionReason::Manual, .. });
+        self.asking = (!is_over).then(Clock::new);
     }
 
     /// How a run ended, and what it took.
