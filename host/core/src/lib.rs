@@ -17,6 +17,7 @@ mod kind;
 mod line;
 mod mailbox;
 mod migrate;
+mod moves;
 mod outbox;
 mod ports;
 mod projection;
@@ -48,7 +49,8 @@ pub use dispatch::{
 };
 pub use kind::EntryKind;
 pub use line::{LINE_LIMIT_BYTES, LineFault};
-pub use mailbox::{Mailbox, MailboxFull, QUEUE_MESSAGES};
+pub use mailbox::{Delivery, Mailbox, MailboxFull, QUEUE_MESSAGES, Said};
+pub use moves::{LeftBranch, MoveEnd};
 pub use outbox::{FACE_QUEUE_EVENTS, Inbox, Outbox};
 pub use ports::{
     AskedQuestion, CallOutcome, Clock, Decision, FailureKind, Fault, Filtered, Hooks, Judgement, Model, ModelCard,

@@ -9,7 +9,7 @@ use crate::{
     batch::Batch,
     budget::Budgets,
     dispatch::Dispatcher,
-    mailbox::Mailbox,
+    mailbox::{Mailbox, Said},
     outbox::Outbox,
     ports::{Model, ModelFailure},
     projection::PromptState,
@@ -17,8 +17,8 @@ use crate::{
     session::{Session, SessionError},
 };
 use pith_protocol::{
-    AssistantMessage, Content, EntryBody, Event, Message, ModelChange, StopReason, ThinkingLevel, ThinkingLevelChange,
-    ToolDeclaration, UserMessage,
+    AssistantMessage, CustomMessage, EntryBody, Event, Message, ModelChange, StopReason, ThinkingLevel,
+    ThinkingLevelChange, ToolDeclaration,
 };
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -99,13 +99,13 @@ impl Agent {
     /// One run. `sections` is the host's part of the system prompt, by name, in order.
     pub async fn run(
         &self,
-        prompt: Vec<Content>,
+        prompt: impl Into<Said>,
         sections: Vec<(String, String)>,
         cancel: CancellationToken,
     ) -> Result<RunEnd, SessionError> {
         let mut run = Run::new(cancel);
         self.outbox.send(Event::AgentStart).await;
-        let turned = self.turns(&mut run, prompt, &sections).await;
+        let turned = self.turns(&mut run, prompt.into(), &sections).await;
         let mut synced = self.session.sync();
         self.outbox.send(Event::AgentEnd { messages: run.messages.clone(), will_retry: false }).await;
         let last = match turned {
@@ -137,10 +137,13 @@ impl Agent {
     async fn turns(
         &self,
         run: &mut Run,
-        prompt: Vec<Content>,
+        prompt: Said,
         sections: &[(String, String)],
     ) -> Result<AssistantMessage, SessionError> {
         let mut pending = vec![prompt];
+        if matches!(pending[..], [Said::User(_)]) {
+            pending.extend(self.mailbox.take_next_run());
+        }
         loop {
             loop {
                 self.outbox.send(Event::TurnStart).await;
@@ -185,7 +188,7 @@ impl Agent {
     async fn open_turn(
         &self,
         run: &mut Run,
-        pending: Vec<Vec<Content>>,
+        pending: Vec<Said>,
         sections: &[(String, String)],
     ) -> Result<PromptState, SessionError> {
         let now = self.session.clock().now_millis();
@@ -202,13 +205,23 @@ impl Agent {
         if let Some(patch) = self.session.prompt_state().patch_to(&wanted, now) {
             bodies.push(Message::System(patch).into());
         }
-        bodies.extend(pending.into_iter().map(|content| Message::User(UserMessage { content, timestamp: now }).into()));
+        bodies.extend(pending.into_iter().map(|said| Self::body_of(said, now)));
         if bodies.is_empty() {
             return Ok(wanted);
         }
         for entry in self.session.append_all(bodies)? {
-            if let EntryBody::Message(entry) = &entry.body {
-                let message = entry.message.clone();
+            let message = match &entry.body {
+                EntryBody::Message(entry) => Some(entry.message.clone()),
+                EntryBody::CustomMessage(custom) => Some(Arc::new(Message::Custom(CustomMessage {
+                    custom_type: custom.custom_type.clone(),
+                    content: custom.content.clone(),
+                    display: custom.display,
+                    details: custom.details.clone(),
+                    timestamp: now,
+                }))),
+                _ => None,
+            };
+            if let Some(message) = message {
                 self.outbox.send(Event::MessageStart { message: message.clone() }).await;
                 self.outbox.send(Event::MessageEnd { message: message.clone() }).await;
                 run.messages.push(message);

@@ -1,6 +1,6 @@
 //! Moving the leaf. A move is an entry at its target, so that the last line of the file is where the session goes on, also for pi.
 
-use super::{Session, SessionError, append::At};
+use super::{Session, SessionError, State, append::At};
 use crate::kind::LEAF;
 use pith_protocol::{Custom, EntryBody, EntryId};
 use serde_json::json;
@@ -25,8 +25,29 @@ impl Session {
     /// There is no such entry, its path cannot be read, or as `append`.
     pub fn move_leaf(&self, to: Option<&EntryId>) -> Result<Moved, SessionError> {
         let mut state = self.lock();
-        let target = state.index_of(to)?;
-        let tree = &state.tree;
+        let (target, moved) = state.way(to)?;
+        if state.tree.leaf() != target {
+            let data = json!({ "from": moved.from });
+            let body = EntryBody::Custom(Custom { custom_type: LEAF.to_owned(), data, publisher: None });
+            self.append_locked(&mut state, At::Parent(target), vec![(None, body)])?;
+        }
+        Ok(moved)
+    }
+
+    /// What `move_leaf` would come to; nothing moves.
+    ///
+    /// # Errors
+    /// There is no such entry.
+    pub fn way_to(&self, to: Option<&EntryId>) -> Result<Moved, SessionError> {
+        Ok(self.lock().way(to)?.1)
+    }
+}
+
+impl State {
+    /// The way from the leaf to an entry, and that entry's index.
+    fn way(&self, to: Option<&EntryId>) -> Result<(Option<u32>, Moved), SessionError> {
+        let target = self.index_of(to)?;
+        let tree = &self.tree;
         let from = tree.leaf();
         let common = tree.common(from, target);
         let path = tree.path_to(from);
@@ -37,11 +58,6 @@ impl Session {
             common: common.map(|common| tree.id(common)),
             left: path[kept..].iter().map(|index| tree.id(*index)).collect(),
         };
-        if from != target {
-            let data = json!({ "from": moved.from });
-            let body = EntryBody::Custom(Custom { custom_type: LEAF.to_owned(), data, publisher: None });
-            self.append_locked(&mut state, At::Parent(target), vec![(None, body)])?;
-        }
-        Ok(moved)
+        Ok((target, moved))
     }
 }
