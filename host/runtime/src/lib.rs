@@ -73,11 +73,12 @@ pub use input::{FILE_LIMIT_BYTES, FILES_LIMIT, IMAGE_LIMIT_BYTES, InputError, TE
 pub use log::LOG_LIMIT_BYTES;
 pub use model::ModelError;
 pub use notice::NOTICE_LIMIT_CHARS;
-pub use pith::{Pith, RunError};
+pub use pith::{Done, Forked, Pith, RunError};
 pub use pith_core::{
-    Answer, AskedQuestion, CannotAsk, CanonicalCall, Choice, Decision, FailureKind, Field, FieldKind, FieldOption,
-    Inbox, ModelCard, ModelFailure, ModelUsage, Person, PluginQuestion, RetryLaw, RunEnd, Session, SessionError,
-    Totals, UserCall, UserCallEnd, UserCallError, Wanted,
+    Answer, AskedQuestion, CannotAsk, CanonicalCall, Choice, CompactEnd, Decision, Delivery, EntryKind, FailureKind,
+    Field, FieldKind, FieldOption, ForkPoint, Inbox, LeftBranch, ModelCard, ModelFailure, ModelUsage, MoveEnd, Moved,
+    Outlined, Person, PluginQuestion, RetryLaw, RunEnd, Session, SessionError, Totals, UserCall, UserCallEnd,
+    UserCallError, Wanted,
 };
 pub use pith_os::{SandboxBackend, SandboxError, SandboxInForce, SandboxLevel, SandboxMachine};
 pub use pith_plugin::{FunctionUse, LoadError, PluginUse, WallTimes};

@@ -1,16 +1,21 @@
 //! One running session: the doors that faces stand at.
 
+mod tree;
+
+pub use tree::Forked;
+
 use crate::{
     prompt::{self, ProjectContext},
     scratch::Scratch,
+    shelf::Shelf,
     store::FileStore,
     sweep::Sweep,
     usage::Recorder,
 };
 use futures::future::BoxFuture;
 use pith_core::{
-    Agent, AskedQuestion, CanonicalCall, Decision, Inbox, MailboxFull, ModelCard, Person, RunEnd, Session,
-    SessionError, UserCall, UserCallEnd, UserCallError,
+    Agent, AskedQuestion, CanonicalCall, CompactEnd, Decision, ForkPoint, Inbox, LeftBranch, MailboxFull, ModelCard,
+    MoveEnd, Person, RunEnd, Said, Session, SessionError, UserCall, UserCallEnd, UserCallError,
 };
 use pith_os::{Sandbox, SandboxError, SandboxInForce, SandboxLevel};
 use pith_plugin::PluginUse;
@@ -28,6 +33,8 @@ pub struct Pith {
     pub(crate) agent: Agent,
     /// Its file; none for one in memory.
     pub(crate) store: Option<FileStore>,
+    /// Where forks of it go.
+    pub(crate) shelf: Shelf,
     /// What its plugins use; none without plugins.
     pub(crate) usage: Option<Recorder>,
     /// What holds programs; none where no plugin may run any.
@@ -59,9 +66,35 @@ pub enum RunError {
     /// Too many messages wait.
     #[error(transparent)]
     Full(#[from] MailboxFull),
+    /// A session in memory has no file to be forked from.
+    #[error("this session is in memory only, so it cannot be forked")]
+    NotKept,
+    /// The work was interrupted: it panicked, or the runtime shuts down.
+    #[error("it was interrupted: {0}")]
+    Interrupted(#[source] tokio::task::JoinError),
     /// The user called a tool that no plugin offers.
     #[error(transparent)]
     Call(UserCallError),
+}
+
+/// What a command came to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Done {
+    /// It was said, and gives nothing.
+    Nothing,
+    /// A run ended.
+    Run(RunEnd),
+    /// See [`Pith::compact`].
+    Compacted(CompactEnd),
+    /// See [`Pith::move_to`].
+    Moved(MoveEnd),
+    /// See [`Pith::undo`].
+    Undone(Option<Vec<Content>>),
+    /// See [`Pith::redo`].
+    Redone(bool),
+    /// See [`Pith::fork`].
+    Forked(Forked),
 }
 
 impl Pith {
@@ -130,6 +163,10 @@ impl Pith {
             return Err(RunError::Empty);
         }
         let run = self.begin().ok_or(RunError::Busy)?;
+        self.run(Said::User(content), &run).await
+    }
+
+    async fn run(&self, said: Said, run: &Running<'_>) -> Result<RunEnd, RunError> {
         let offered = self.agent.dispatcher.offered();
         let surroundings = prompt::Surroundings {
             workspace: self.agent.session.cwd(),
@@ -137,7 +174,7 @@ impl Pith {
             sandbox: self.sandbox_level(),
         };
         let sections = prompt::sections(self.preamble.as_deref(), &offered, &self.context, &surroundings);
-        Ok(self.agent.run(content, sections, run.cancel.clone()).await?)
+        Ok(self.agent.run(said, sections, run.cancel.clone()).await?)
     }
 
     /// Calls a tool as the user, through the gates; what ran is recorded and, unless excluded, read by the model with its next request. A
@@ -176,17 +213,30 @@ impl Pith {
         }
     }
 
-    /// Does what a command says; a prompt is run to its end, which is what comes back.
-    pub async fn send(&self, command: Command) -> Result<Option<RunEnd>, RunError> {
+    /// Does what a command says, to its end.
+    pub async fn send(&self, command: Command) -> Result<Done, RunError> {
         match command {
-            Command::Prompt { content } => return self.prompt(content).await.map(Some),
+            Command::Prompt { content } => return self.prompt(content).await.map(Done::Run),
             Command::Steer { content } => self.steer(content)?,
             Command::FollowUp { content } => self.follow_up(content)?,
             Command::Abort => {
                 self.abort();
             }
+            Command::Compact { custom_instructions } => {
+                return self.compact(custom_instructions).await.map(Done::Compacted);
+            }
+            Command::MoveLeaf { entry_id, summarize, custom_instructions } => {
+                let left = if summarize { LeftBranch::SummedUp(custom_instructions) } else { LeftBranch::Kept };
+                return self.move_to(entry_id.as_ref(), left).await.map(Done::Moved);
+            }
+            Command::Undo => return self.undo().await.map(Done::Undone),
+            Command::Redo => return self.redo().await.map(Done::Redone),
+            Command::Fork { entry_id } => return self.fork(ForkPoint::Before(entry_id)).await.map(Done::Forked),
+            Command::Clone => return self.fork(ForkPoint::Leaf).await.map(Done::Forked),
+            Command::SetSessionName { name } => self.set_name(Some(name)).await?,
+            Command::SetLabel { entry_id, label } => self.set_label(&entry_id, label).await?,
         }
-        Ok(None)
+        Ok(Done::Nothing)
     }
 
     fn begin(&self) -> Option<Running<'_>> {

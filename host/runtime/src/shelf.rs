@@ -1,11 +1,13 @@
 //! The folder where this user's sessions lie: files are made and opened here, locked and noted in the index.
 
 use crate::{
+    clock::new_session_id,
     index::{Head, Holder, Index, Provenance},
+    pith::Forked,
     places::Places,
     store::{FileStore, LoadError, Noted, SessionSync, file_name},
 };
-use pith_core::{Clock, LoadedTree, Outbox};
+use pith_core::{Clock, ForkOrder, ForkPoint, LoadedTree, Outbox, SessionError, Store};
 use pith_os::Root;
 use pith_protocol::{SessionId, iso_from_millis};
 use sha2::{Digest, Sha256};
@@ -54,6 +56,40 @@ impl Shelf {
         };
         let store = store.telling(self.outbox.clone()).noted(self.notes(provenance));
         Ok((store, loaded, provenance))
+    }
+
+    /// Writes a new session's file by `write`, which copies a part of another into it. Nothing of it is left where that fails.
+    ///
+    /// # Errors
+    /// What `write` met, and a file that cannot be made durable.
+    pub fn fork(
+        &self,
+        workspace: &Path,
+        at: ForkPoint,
+        parent: Option<&Path>,
+        write: impl FnOnce(&ForkOrder, &dyn Store) -> Result<u64, SessionError>,
+    ) -> Result<Forked, SessionError> {
+        let id = new_session_id();
+        let order = ForkOrder {
+            at,
+            id: id.clone(),
+            cwd: workspace.to_string_lossy().into_owned(),
+            parent_session: parent.map(|parent| parent.to_string_lossy().into_owned()),
+        };
+        let store = self.create(workspace, &id);
+        let written = write(&order, &store).and_then(|entries| {
+            store.sync()?;
+            Ok(entries)
+        });
+        let file = store.path();
+        match written {
+            Ok(entries) => Ok(Forked { id, file, entries }),
+            Err(error) => {
+                drop(store);
+                let _ = std::fs::remove_file(&file);
+                Err(error)
+            }
+        }
     }
 
     /// Where a working folder's sessions lie.

@@ -180,7 +180,7 @@ pub async fn start(options: Options) -> Result<Pith, StartError> {
         let (options, clock, outbox) = (options.clone(), clock.clone(), outbox.clone());
         tokio::task::spawn_blocking(move || Quick::read(&options, clock, outbox)).await??
     };
-    let Quick { workspace, settings, planned, opened } = quick;
+    let Quick { workspace, settings, planned, opened, shelf } = quick;
     let mut notices = opened.notices;
     let settings = Arc::new(settings);
     let loading = {
@@ -230,6 +230,7 @@ pub async fn start(options: Options) -> Result<Pith, StartError> {
     Ok(Pith {
         agent,
         store: opened.store,
+        shelf,
         usage: guests.usage,
         sandbox: guests.sandbox,
         _scratch: guests.scratch,
@@ -248,6 +249,7 @@ struct Quick {
     settings: Settings,
     planned: Vec<Planned>,
     opened: Opened,
+    shelf: Shelf,
 }
 
 impl Quick {
@@ -269,7 +271,7 @@ impl Quick {
         };
         let opener = Opener { shelf: &shelf, workspace: &workspace, is_trusted: options.trust_session };
         let opened = opener.open(&options.session)?;
-        Ok(Self { workspace, settings, planned, opened })
+        Ok(Self { workspace, settings, planned, opened, shelf })
     }
 }
 

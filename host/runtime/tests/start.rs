@@ -1,7 +1,7 @@
 //! The library as programs embed it: real folders, real files, the scripted model.
 
 use pith_protocol::{Command, Content, Entry, EntryBody, Event, Message, StopReason};
-use pith_runtime::{ChoiceError, Environment, Options, Pith, Places, RunError, SessionChoice, StartError, start};
+use pith_runtime::{ChoiceError, Done, Environment, Options, Pith, Places, RunError, SessionChoice, StartError, start};
 use std::{
     future::Future,
     path::{Path, PathBuf},
@@ -256,7 +256,7 @@ async fn words_wait_in_the_mailbox_and_one_run_goes_at_a_time() {
             }
         }
         assert!(matches!(pith.prompt(words("too early")).await, Err(RunError::Busy)));
-        assert!(pith.send(Command::FollowUp { content: words("later") }).await.unwrap().is_none());
+        assert!(matches!(pith.send(Command::FollowUp { content: words("later") }).await.unwrap(), Done::Nothing));
         while let Some(event) = inbox.next().await {
             if matches!(event, Event::AgentSettled { .. }) {
                 break;
@@ -264,7 +264,7 @@ async fn words_wait_in_the_mailbox_and_one_run_goes_at_a_time() {
         }
     };
     let (end, ()) = within(async { tokio::join!(pith.send(Command::Prompt { content: words("hi") }), others) }).await;
-    let end = end.unwrap().unwrap();
+    let Done::Run(end) = end.unwrap() else { panic!("no run") };
     assert_eq!(end.stop_reason, StopReason::Stop, "{:?}", end.error_message);
     let replies = end.messages.iter().filter(|message| matches!(***message, Message::Assistant(_))).count();
     assert_eq!(replies, 2);
