@@ -9,9 +9,7 @@ pub fn failure_hint(end: &RunEnd) -> Option<String> {
     let failure = end.failure.as_ref()?;
     let hint = match failure.kind {
         FailureKind::Unauthorized => return Some(key_hint(provider(end).unwrap_or_default())),
-        FailureKind::Overflow => {
-            "use a model with a larger window, or start a new session"
-        }
+        FailureKind::Overflow => "use a model with a larger window, or start a new session",
         FailureKind::Quota => "the account's limit or credit is used up: waiting does not help",
         FailureKind::RateLimited => {
             return Some(match failure.retry_after {
