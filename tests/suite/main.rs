@@ -6,6 +6,7 @@ mod children;
 mod compaction;
 mod demo;
 mod door;
+mod exchange;
 mod faces;
 mod hostile;
 mod library;

@@ -188,7 +188,7 @@ impl Claude {
                 Some(boundary) => boundary,
                 None => (self.parent(&line["parentUuid"], draft), None, 0),
             };
-            let made = draft.compact(parent, time, summary, first_kept, tokens);
+            let made = draft.compact(parent, time, summary, first_kept, tokens, None);
             return self.is(line, Spot::Entry(made));
         }
         if is_note(content.as_str().unwrap_or_default()) {

@@ -19,6 +19,9 @@ const HARNESS: [&str; 8] = [
     "# AGENTS.md instructions",
 ];
 
+/// What of the user's words a compaction repeats, in bytes.
+const KEPT_WORDS_LIMIT_BYTES: usize = 64 << 10;
+
 /// Whether a line is one of a rollout.
 pub(super) fn is_line(line: &Value) -> bool {
     let kind = line["type"].as_str().unwrap_or_default();
@@ -210,12 +213,10 @@ impl Codex {
                     Some(picture) => said.push(picture),
                     None => draft.leave_out("pictures that are damaged or elsewhere"),
                 },
-                ("input_text", text) if HARNESS.iter().any(|start| text.trim_start().starts_with(start)) => {
-                    draft.leave_out("notes of the program to the model");
-                }
-                // They frame a picture.
-                ("input_text", text) if text == "</image>" || (text.starts_with("<image") && text.ends_with('>')) => {}
-                ("input_text", text) => said.push(Content::text(text)),
+                ("input_text", text) if is_of_user(text) => said.push(Content::text(text)),
+                ("input_text", "</image>") => {}
+                ("input_text", text) if text.starts_with("<image") => {}
+                ("input_text", _) => draft.leave_out("notes of the program to the model"),
                 _ => draft.leave_out("blocks of unknown types"),
             }
         }
@@ -292,14 +293,41 @@ impl Codex {
         }
     }
 
+    /// The model's summary, which stands before as a reply of its own, and what the user said, which Codex keeps word for word beside it.
     fn compacted(&mut self, payload: &Value, time: i64, draft: &mut Draft) {
-        self.finish(draft);
         let summary = payload["message"].as_str().unwrap_or_default();
         if summary.trim().is_empty() {
+            self.finish(draft);
             return draft.leave_out("compactions whose summary is encrypted");
         }
-        draft.compact(draft.leaf(), time, summary.to_owned(), None, 0);
+        let is_summary = |reply: &Reply| {
+            let text = reply.message.text();
+            reply.results.is_empty() && !text.is_empty() && summary.ends_with(&text)
+        };
+        let usage = self.reply.take_if(|reply| is_summary(reply)).map(|reply| {
+            let AssistantMessage { provider, model, usage, .. } = reply.message;
+            priced(&provider, &model, usage, 0)
+        });
+        self.finish(draft);
+        let mut kept = String::new();
+        for item in payload["replacement_history"].as_array().into_iter().flatten() {
+            let is_users = item["type"] == "message" && item["role"] == "user";
+            let words: Vec<&str> = texts(&item["content"]).filter(|text| is_users && is_of_user(text)).collect();
+            let words = words.join("\n");
+            if !words.is_empty() && words != summary && kept.len().saturating_add(words.len()) < KEPT_WORDS_LIMIT_BYTES
+            {
+                kept.push_str(&format!("- {words}\n"));
+            }
+        }
+        let summary = if kept.is_empty() { summary.to_owned() } else { format!("The user said:\n{kept}\n{summary}") };
+        draft.compact(draft.leaf(), time, summary, None, 0, usage);
     }
+}
+
+/// Words of the user, and not of the program in the user's name.
+fn is_of_user(text: &str) -> bool {
+    let frames_picture = text == "</image>" || (text.starts_with("<image") && text.ends_with('>'));
+    !frames_picture && !HARNESS.iter().any(|start| text.trim_start().starts_with(start))
 }
 
 fn texts(content: &Value) -> impl Iterator<Item = &str> {

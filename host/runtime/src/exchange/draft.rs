@@ -99,6 +99,7 @@ impl Draft {
         summary: String,
         first_kept: Option<EntryId>,
         tokens_before: u64,
+        usage: Option<Usage>,
     ) -> Option<EntryId> {
         let first_kept_entry_id = first_kept.unwrap_or_else(|| self.next_id());
         let body = EntryBody::Compaction(Compaction {
@@ -107,7 +108,7 @@ impl Draft {
             tokens_before,
             system_message: None,
             details: None,
-            usage: None,
+            usage,
             from_hook: None,
         });
         self.push(parent, time, body, false)

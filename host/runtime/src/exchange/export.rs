@@ -205,7 +205,10 @@ pub(super) fn dollars(amount: f64) -> String {
 /// What one model cost: of tokens without a price it is said.
 pub(super) fn cost(usage: &pith_core::ModelUsage) -> String {
     match (usage.unpriced_tokens, usage.usage.cost.total) {
-        (0, total) => dollars(total),
+        (0, total) if usage.uncounted_replies == 0 => dollars(total),
+        (0, total) if total > 0.0 => {
+            format!("{} and {} replies that were not counted", dollars(total), usage.uncounted_replies)
+        }
         (unpriced, total) if total > 0.0 => format!("{} and {unpriced} tokens of unknown price", dollars(total)),
         _ => "unknown".to_owned(),
     }
