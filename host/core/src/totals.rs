@@ -53,6 +53,8 @@ pub struct ModelUsage {
     pub usage: Usage,
     /// Of `usage.total_tokens`, those whose price is not known.
     pub unpriced_tokens: u64,
+    /// Replies that began and that the provider never counted: what they cost is not known either.
+    pub uncounted_replies: u64,
 }
 
 /// The count.
@@ -216,6 +218,9 @@ impl Tally {
         let Some(of_model) = used.get_mut(at) else { return };
         of_model.replies = of_model.replies.saturating_add(replies);
         if let Some(usage) = usage {
+            if usage.cost.unknown && usage.total_tokens == 0 {
+                of_model.uncounted_replies = of_model.uncounted_replies.saturating_add(replies);
+            }
             if usage.cost_total().is_none() {
                 of_model.unpriced_tokens = of_model.unpriced_tokens.saturating_add(usage.total_tokens);
             }

@@ -2,7 +2,7 @@
 
 use crate::house::{Bytes, fresh, path_ids, result, says, shape, used, user};
 use pith_core::{EntryKind, ForkOrder, ForkPoint, ModelUsage, Moved, SessionError, TITLE_CHARS};
-use pith_protocol::{BranchSummaryEntry, Custom, EntryBody, EntryId, ModelChange, SessionId, UsageEntry};
+use pith_protocol::{BranchSummaryEntry, Custom, EntryBody, EntryId, Message, ModelChange, SessionId, UsageEntry};
 use serde_json::json;
 
 #[test]
@@ -130,6 +130,15 @@ fn totals_are_of_all_branches_and_the_same_after_a_reload() {
     assert_eq!(of("q", "n"), Some((0, 5, 1.0, 0)), "a summary is the present model's");
     assert_eq!(of("q", "free"), Some((0, 100, 0.0, 100)), "what has no known price is counted as that");
     assert_eq!(bytes.resume().0.totals(), totals);
+    assert_eq!(bytes.load().totals(), totals);
+    // A reply that began and was never counted is not one that cost nothing.
+    let mut reply = says("three");
+    if let Message::Assistant(reply) = &mut reply {
+        reply.usage = used(0, 0.0);
+    }
+    session.append(reply).unwrap();
+    let totals = session.totals();
+    assert_eq!(totals.usage[0].uncounted_replies, 1);
     assert_eq!(bytes.load().totals(), totals);
 }
 
