@@ -832,7 +832,7 @@ fn a_failed_request_is_said_and_the_conversation_goes_on() {
         &home,
         json!([
             { "error": { "message": "no such key", "kind": "unauthorized" } },
-            { "error": { "message": "too long a talk", "kind": "overflow" } },
+            { "error": { "message": "no such field", "kind": "invalid" } },
             { "text": "back again" }
         ]),
     );
@@ -842,7 +842,7 @@ fn a_failed_request_is_said_and_the_conversation_goes_on() {
     terminal.waits("no such key");
     terminal.prompt();
     terminal.line("go");
-    terminal.waits("too long a talk");
+    terminal.waits("no such field");
     terminal.prompt();
     terminal.line("go");
     terminal.waits("back again\n");
