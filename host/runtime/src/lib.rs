@@ -41,6 +41,7 @@ pub mod harmless;
 mod hint;
 mod index;
 mod input;
+mod library;
 mod log;
 mod model;
 mod notice;
@@ -75,6 +76,10 @@ pub use index::{
     Holder, INDEX_LIMIT_BYTES, INDEX_LINE_LIMIT_BYTES, Index, IndexError, Listing, Provenance, SessionSummary,
 };
 pub use input::{FILE_LIMIT_BYTES, FILES_LIMIT, IMAGE_LIMIT_BYTES, InputError, TEXT_LIMIT_BYTES, read_input};
+pub use library::{
+    Deleted, LibraryError, ReadSession, SearchHit, SearchOrder, delete_session, find_session, fork_session,
+    label_session, name_session, search_session,
+};
 pub use log::LOG_LIMIT_BYTES;
 pub use model::ModelError;
 pub use notice::NOTICE_LIMIT_CHARS;

@@ -2,29 +2,24 @@
 
 use crate::{
     clock::new_session_id,
-    index::Provenance,
+    index::{Head, Provenance},
+    library::{find_session, latest},
     places::real,
     settings,
     shelf::Shelf,
     store::{FileStore, LoadError, MemoryStore, SourceFile},
 };
-use pith_core::{Diagnostic, Session, SessionError, SetAside, Trust};
-use pith_os::{OpenError, Root};
-use pith_protocol::{EntryBody, Header, Message, ModelRef, ThinkingLevel};
+use pith_core::{Diagnostic, LoadedTree, Session, SessionError, SetAside, Trust};
+use pith_protocol::{EntryBody, Message, ModelRef, ThinkingLevel};
 use std::{
-    fs::DirEntry,
-    io::{self, Read},
+    io,
     path::{Path, PathBuf},
 };
 
-/// The longest header line that is looked at to find a session, in bytes.
-const HEADER_LIMIT_BYTES: u64 = 64 << 10;
 /// Damaged lines that are named one by one.
 const DIAGNOSTICS_SHOWN: usize = 20;
 /// Tools of a foreign file that are named one by one.
 const TOOLS_SHOWN: usize = 8;
-/// Sessions that an ambiguous id names.
-const MATCHES_SHOWN: usize = 5;
 
 /// Which session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,8 +29,10 @@ pub enum SessionChoice {
     New,
     /// The latest of the working folder, by its last change; a new one where there is none.
     Continue,
-    /// A path to a session file, or the id, or the beginning of the id, of one of Pith's own.
+    /// A path to a session file; or of one of Pith's own the id, the beginning of the id or the name; or `-`, the latest of the working folder.
     Open(String),
+    /// A new one that begins as the path of another does, which is named as for `Open` and stays as it is.
+    Fork(String),
     /// A new one that is never on disk.
     Memory,
 }
@@ -60,19 +57,38 @@ pub enum ChoiceError {
         source: io::Error,
     },
     /// No such session.
-    #[error("there is no session {wanted}: neither a regular file, nor the beginning of a session's id")]
+    #[error("there is no session {wanted}: neither a regular file, nor the beginning of a session's id, nor its name")]
     NotFound {
         /// As asked for.
         wanted: String,
     },
+    /// The folder has none.
+    #[error("there is no session of {workspace} yet", workspace = workspace.display())]
+    NoneHere {
+        /// The working folder.
+        workspace: PathBuf,
+    },
     /// More than one.
-    #[error("{wanted} is the beginning of several sessions' ids: {list}", list = found.join(", "))]
+    #[error("{wanted} means several sessions: {list}", list = found.join(", "))]
     Ambiguous {
         /// As asked for.
         wanted: String,
         /// Some of them.
         found: Vec<String>,
     },
+}
+
+impl ChoiceError {
+    /// What helps, where the error's own words do not say it already.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Load(error) => error.hint(),
+            Self::NotFound { .. } => Some("`pith session list --all` names all of them".to_owned()),
+            Self::NoneHere { .. } => Some("`pith session list --all` names those of other folders".to_owned()),
+            Self::Ambiguous { .. } => Some("give more of the id, or the file's path".to_owned()),
+            _ => None,
+        }
+    }
 }
 
 /// A session, ready to be worked on.
@@ -106,7 +122,7 @@ impl Opener<'_> {
                 let session = Session::create(new_session_id(), self.workspace, store, self.shelf.clock.clone());
                 Ok(Opened { session, store: None, notices: Vec::new(), model: None, thinking: None })
             }
-            SessionChoice::Continue => match self.latest()? {
+            SessionChoice::Continue => match latest(&self.shelf.places, self.workspace)? {
                 Some(file) => self.resume(&file),
                 None => Ok(self.create(vec![format!(
                     "there is no session of {} to continue; this is a new one",
@@ -115,14 +131,30 @@ impl Opener<'_> {
             },
             SessionChoice::Open(wanted) => {
                 let path = self.find(wanted)?;
-                let path = path.canonicalize().map_err(|_| ChoiceError::NotFound { wanted: wanted.clone() })?;
                 if path.starts_with(real(self.shelf.index.folder())) {
                     self.resume(&path)
                 } else {
                     self.adopt(&path, self.trust(Provenance::Foreign))
                 }
             }
+            SessionChoice::Fork(wanted) => self.fork(wanted),
         }
+    }
+
+    /// The file that a person's word means, without links.
+    fn find(&self, wanted: &str) -> Result<PathBuf, ChoiceError> {
+        let path = find_session(&self.shelf.places, self.workspace, wanted)?;
+        path.canonicalize().map_err(|_| ChoiceError::NotFound { wanted: wanted.to_owned() })
+    }
+
+    /// Goes on in a new file from one that stays as it is, whoever writes it now.
+    fn fork(&self, wanted: &str) -> Result<Opened, ChoiceError> {
+        let path = self.find(wanted)?;
+        let (source, loaded) = SourceFile::open(&path)?;
+        let met = source.met().map_err(|source| LoadError::Read { path: path.clone(), source })?;
+        let (index, head) = (&self.shelf.index, Head::of(loaded.header()));
+        let trust = self.trust(index.provenance(&path, &met, &head, source.sum()));
+        self.copied(&path, &source, loaded, trust, "is forked".to_owned())
     }
 
     fn create(&self, notices: Vec<String>) -> Opened {
@@ -171,16 +203,27 @@ impl Opener<'_> {
     /// Goes on in a new file from one that others wrote, or that has an older format; it is not touched.
     fn adopt(&self, path: &Path, trust: Trust) -> Result<Opened, ChoiceError> {
         let (source, loaded) = SourceFile::open(path)?;
-        let (cwd, version) = (loaded.header().cwd.clone(), loaded.version());
+        let what = match trust {
+            Trust::Own => format!("has version {} of the format, or no header", loaded.version()),
+            _ => "is not a session of this Pith".to_owned(),
+        };
+        self.copied(path, &source, loaded, trust, what)
+    }
+
+    fn copied(
+        &self,
+        path: &Path,
+        source: &SourceFile,
+        loaded: LoadedTree,
+        trust: Trust,
+        what: String,
+    ) -> Result<Opened, ChoiceError> {
+        let cwd = loaded.header().cwd.clone();
         let id = new_session_id();
         let store = self.shelf.create(self.workspace, &id);
         let name = path.display().to_string();
         let (kept, clock) = (Box::new(store.clone()), self.shelf.clock.clone());
-        let (session, diagnostics) = Session::adopt(loaded, &source, name, id, self.workspace, kept, clock, trust)?;
-        let what = match trust {
-            Trust::Own => format!("has version {version} of the format, or no header"),
-            _ => "is not a session of this Pith".to_owned(),
-        };
+        let (session, diagnostics) = Session::adopt(loaded, source, name, id, self.workspace, kept, clock, trust)?;
         let aside = match trust {
             Trust::Foreign => format!("; {}; --trust-session keeps them", listed_aside(&session.set_aside())),
             _ => String::new(),
@@ -193,59 +236,6 @@ impl Opener<'_> {
         )];
         notices.extend(told(path, &diagnostics));
         Ok(opened(session, store, notices))
-    }
-
-    /// The folder's file that was changed last and says that it is of this folder.
-    fn latest(&self) -> Result<Option<PathBuf>, ChoiceError> {
-        let folder = self.shelf.folder(self.workspace);
-        let mut files: Vec<_> = session_files(&folder)?
-            .into_iter()
-            .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.file_name())))
-            .collect();
-        files.sort();
-        let root = match Root::open(&folder) {
-            Ok(root) => root,
-            Err(OpenError::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(LoadError::Open(error).into()),
-        };
-        let of_this_folder =
-            |name: &Path| header(&root, name).is_some_and(|header| Path::new(&header.cwd) == self.workspace);
-        Ok(files
-            .into_iter()
-            .rev()
-            .map(|(_, name)| PathBuf::from(name))
-            .find(|name| of_this_folder(name))
-            .map(|name| root.path().join(name)))
-    }
-
-    /// The file that a person's word means.
-    fn find(&self, wanted: &str) -> Result<PathBuf, ChoiceError> {
-        if wanted.contains('/') || wanted.ends_with(".jsonl") {
-            return Ok(PathBuf::from(wanted));
-        }
-        let mut found: Vec<(String, PathBuf)> = Vec::new();
-        for folder in listed(self.shelf.index.folder())? {
-            for entry in session_files(&folder.path())? {
-                let name = entry.file_name().to_string_lossy().into_owned();
-                let id = name.strip_suffix(".jsonl").and_then(|stem| stem.split_once('_')).map(|(_, id)| id.to_owned());
-                if let Some(id) = id.filter(|id| !wanted.is_empty() && id.starts_with(wanted)) {
-                    found.push((id, entry.path()));
-                }
-            }
-        }
-        if found.len() > 1 && found.iter().filter(|(id, _)| id == wanted).count() == 1 {
-            found.retain(|(id, _)| id == wanted);
-        }
-        match found.len() {
-            0 if Path::new(wanted).is_file() => Ok(PathBuf::from(wanted)),
-            0 => Err(ChoiceError::NotFound { wanted: wanted.to_owned() }),
-            1 => Ok(found.remove(0).1),
-            _ => {
-                found.sort();
-                let found = found.into_iter().take(MATCHES_SHOWN).map(|(id, _)| id).collect();
-                Err(ChoiceError::Ambiguous { wanted: wanted.to_owned(), found })
-            }
-        }
     }
 }
 
@@ -311,34 +301,6 @@ fn told(path: &Path, diagnostics: &[Diagnostic]) -> Vec<String> {
         lines.push(format!("{}: and {more} more like these", path.display()));
     }
     lines
-}
-
-/// What is in a folder; nothing where the folder is not there.
-fn listed(folder: &Path) -> Result<Vec<DirEntry>, ChoiceError> {
-    let failed = |source| ChoiceError::Unlistable { path: folder.to_owned(), source };
-    match std::fs::read_dir(folder) {
-        Ok(entries) => entries.collect::<io::Result<_>>().map_err(failed),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
-        Err(error) => Err(failed(error)),
-    }
-}
-
-/// The session files of a folder: regular, by the name.
-fn session_files(folder: &Path) -> Result<Vec<DirEntry>, ChoiceError> {
-    let mut entries = listed(folder)?;
-    entries.retain(|entry| {
-        entry.path().extension().is_some_and(|extension| extension == "jsonl")
-            && entry.file_type().is_ok_and(|kind| kind.is_file())
-    });
-    Ok(entries)
-}
-
-/// A file's first line, where it is a session's.
-fn header(root: &Root, name: &Path) -> Option<Header> {
-    let mut bytes = Vec::new();
-    root.open_file(name).ok()?.take(HEADER_LIMIT_BYTES).read_to_end(&mut bytes).ok()?;
-    let line = bytes.split(|byte| *byte == b'\n').next()?;
-    serde_json::from_slice::<Header>(line).ok().filter(|header| header.kind == "session")
 }
 
 #[cfg(test)]
