@@ -1,5 +1,6 @@
 //! The command line: flags as data, what they mean as a plan.
 
+use crate::session::args::SessionCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -44,6 +45,9 @@ pub enum CliCommand {
     /// What plugins did
     #[command(subcommand)]
     Plugin(PluginCommand),
+    /// Sessions: list, show, search, fork, export, import ...
+    #[command(subcommand)]
+    Session(SessionCommand),
     /// Print a completion script for a shell
     Completions {
         /// bash, zsh, fish, elvish or powershell

@@ -1,0 +1,120 @@
+//! `pith session list`.
+
+use super::{args::ListArgs, cost, short_id, shown, table};
+use crate::{
+    failure::{Failure, hand_over},
+    harmless::harmless_line,
+};
+use pith_protocol::millis_from_iso;
+use pith_runtime::{Index, Listing, Places, Progress, Provenance, SessionSummary};
+use serde_json::{Value, json};
+use std::{
+    io::{IsTerminal, Write},
+    path::Path,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// Characters of a title.
+const TITLE_CHARS: usize = 60;
+
+/// Does it.
+pub fn follow(places: &Places, args: &ListArgs) -> Result<u8, Failure> {
+    let mut sessions = here(places, args.all)?;
+    sessions.truncate(args.limit.unwrap_or(usize::MAX));
+    if args.json {
+        let all: Vec<Value> = sessions.iter().map(as_json).collect();
+        return hand_over(format!("{}\n", Value::Array(all)).as_bytes());
+    }
+    if sessions.is_empty() {
+        let hint = if args.all { "" } else { " (`--all` for those of other folders)" };
+        return hand_over(format!("There are no sessions of this folder{hint}.\n").as_bytes());
+    }
+    let mut rows = vec![["id", "last", "messages", "cost", "what"].map(str::to_owned).to_vec()];
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+    for one in &sessions {
+        rows.push(vec![
+            short_id(&one.id),
+            ago(now, &one.last_activity),
+            (one.totals.users + one.totals.assistants).to_string(),
+            cost(one.totals.usage.iter()),
+            title(one, args.all),
+        ]);
+    }
+    hand_over(table(&rows, 5).as_bytes())
+}
+
+/// The sessions of this folder, or all. What the listing noticed goes to standard error.
+pub fn here(places: &Places, all: bool) -> Result<Vec<SessionSummary>, Failure> {
+    let progress: Progress = Arc::new(|words: &str| {
+        let _ = writeln!(std::io::stderr().lock(), "{}", harmless_line(words, 1000));
+    });
+    let progress = std::io::stderr().is_terminal().then_some(progress);
+    let Listing { mut sessions, notices } =
+        Index::at(places).list(progress.as_ref()).map_err(|error| Failure::refused(&error))?;
+    for notice in notices {
+        let _ = writeln!(std::io::stderr().lock(), "note: {}", harmless_line(&notice, 1000));
+    }
+    if !all {
+        let folder = std::env::current_dir()
+            .and_then(|folder| folder.canonicalize())
+            .map_err(|error| Failure::refused(&error))?;
+        sessions.retain(|one| Path::new(&one.cwd) == folder);
+    }
+    Ok(sessions)
+}
+
+/// All that is known of one.
+pub fn as_json(one: &SessionSummary) -> Value {
+    let mut value = serde_json::to_value(one).unwrap_or_default();
+    if let Value::Object(fields) = &mut value {
+        let known: f64 = one.totals.usage.iter().map(|used| used.usage.cost.total).sum();
+        let whole = one.totals.usage.iter().all(|used| used.unpriced_tokens == 0 && used.uncounted_replies == 0);
+        fields.insert("cost".to_owned(), json!({ "known": known, "isWhole": whole }));
+    }
+    value
+}
+
+/// Its name, or its first words, with what is to be known of it before them.
+fn title(one: &SessionSummary, with_folder: bool) -> String {
+    let mut out = String::new();
+    if one.in_use.is_some() {
+        out.push_str("[in use] ");
+    }
+    if one.provenance == Provenance::Foreign {
+        out.push_str("[foreign] ");
+    }
+    match (&one.totals.name, &one.totals.first_user_text) {
+        (Some(name), _) => out.push_str(&harmless_line(name, TITLE_CHARS)),
+        (None, Some(words)) => out.push_str(&format!("\"{}\"", harmless_line(words, TITLE_CHARS))),
+        (None, None) => out.push_str("(nothing was said)"),
+    }
+    if with_folder {
+        out.push_str(&format!("  in {}", shown(Path::new(&one.cwd))));
+    }
+    out
+}
+
+/// How long ago, in one word.
+fn ago(now: i64, time: &str) -> String {
+    let Some(then) = millis_from_iso(time) else { return harmless_line(time, 24) };
+    let minutes = now.saturating_sub(then) / 60_000;
+    match minutes {
+        ..1 => "now".to_owned(),
+        1..60 => format!("{minutes} min"),
+        60..2_880 => format!("{} h", minutes / 60),
+        _ => format!("{} days", minutes / 1_440),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_short() {
+        let at = |millis| ago(millis, "1970-01-01T00:00:00.000Z");
+        assert_eq!([0, 61_000, 7_200_000, 400_000_000].map(at), ["now", "1 min", "2 h", "4 days"]);
+        assert_eq!(ago(0, "\u{1b}[2J"), harmless_line("\u{1b}[2J", 24));
+    }
+}

@@ -1,0 +1,142 @@
+//! `pith session`: the sessions that there are, looked at and changed from outside a conversation.
+
+pub mod args;
+mod change;
+mod export;
+mod import;
+mod list;
+mod search;
+mod show;
+mod stats;
+mod tree;
+
+use crate::{failure::Failure, harmless::harmless_line};
+use args::{Format, From, SessionCommand};
+use pith_runtime::{ChoiceError, ExportFormat, ModelUsage, Origin, Places, find_session};
+use std::path::{Path, PathBuf};
+
+/// Does what is asked for.
+pub fn follow(command: SessionCommand) -> Result<u8, Failure> {
+    let places = Places::from_process().map_err(|error| Failure::refused(&error))?;
+    match command {
+        SessionCommand::List(args) => list::follow(&places, &args),
+        SessionCommand::Show(args) => show::follow(&found(&places, &args.which.session)?, &args),
+        SessionCommand::Tree(args) => tree::follow(&found(&places, &args.which.session)?, &args),
+        SessionCommand::Fork(args) => change::fork(&places, &found(&places, &args.which.session)?, &args),
+        SessionCommand::Name(args) => change::name(&places, &found(&places, &args.which.session)?, &args.name),
+        SessionCommand::Label(args) => change::label(&places, &found(&places, &args.which.session)?, &args),
+        SessionCommand::Trust(args) => change::trust(&places, &found(&places, &args.session)?),
+        SessionCommand::Delete(args) => {
+            let files = args.sessions.iter().map(|wanted| found(&places, wanted)).collect::<Result<Vec<_>, _>>()?;
+            change::delete(&places, &files, &args)
+        }
+        SessionCommand::Search(args) => search::follow(&places, &args),
+        SessionCommand::Stats(args) => {
+            let file = args.session.as_deref().map(|wanted| found(&places, wanted)).transpose()?;
+            stats::follow(&places, file.as_deref(), &args)
+        }
+        SessionCommand::Export(args) => export::follow(&export::Export {
+            file: found(&places, &args.which.session)?,
+            format: args.format.map(|format| match format {
+                Format::Html => ExportFormat::Html,
+                Format::Markdown => ExportFormat::Markdown,
+                Format::Jsonl => ExportFormat::Jsonl,
+            }),
+            target: args.output,
+            is_path_only: args.path,
+            force: args.force,
+            json: args.json,
+        }),
+        SessionCommand::Import(args) => import::follow(
+            &places,
+            &import::Import {
+                paths: args.paths,
+                from: args.from.map(|from| match from {
+                    From::Pi => Origin::Pi,
+                    From::Claude => Origin::Claude,
+                    From::Codex => Origin::Codex,
+                }),
+                again: args.again,
+                json: args.json,
+            },
+        ),
+    }
+}
+
+/// The file of a session that was named.
+fn found(places: &Places, wanted: &str) -> Result<PathBuf, Failure> {
+    let workspace = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let file = find_session(places, &workspace, wanted).map_err(|error| {
+        let hint = match &error {
+            ChoiceError::NotFound { .. } => Some("`pith session list --all` shows them"),
+            ChoiceError::Ambiguous { .. } => Some("give more of the id, or the file's path"),
+            _ => None,
+        };
+        Failure::refused(&error).hinted(hint)
+    })?;
+    Ok(file)
+}
+
+/// Characters of an id that are shown; ids made in one millisecond differ after them.
+const ID_CHARS: usize = 13;
+
+/// The beginning of an id, enough to tell it from others in most cases.
+fn short_id(id: &str) -> String {
+    harmless_line(id, 64).chars().take(ID_CHARS).collect()
+}
+
+/// A table: the first columns are words, the rest numbers.
+fn table(rows: &[Vec<String>], words: usize) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut out = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+            if column < words { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// What models cost together. What has no known price is said, and is never 0.
+fn cost<'u>(usage: impl Iterator<Item = &'u ModelUsage>) -> String {
+    let (mut known, mut tokens, mut unknown) = (0.0, 0u64, false);
+    for one in usage {
+        known += one.usage.cost.total;
+        tokens = tokens.saturating_add(one.usage.total_tokens);
+        unknown |= one.unpriced_tokens > 0 || one.uncounted_replies > 0;
+    }
+    match (known > 0.0, unknown) {
+        (_, false) if tokens == 0 => "-".to_owned(),
+        (_, false) => dollars(known),
+        (true, true) => format!("{} + unknown", dollars(known)),
+        (false, true) => "unknown".to_owned(),
+    }
+}
+
+fn dollars(amount: f64) -> String {
+    if amount > 0.0 && amount < 0.01 { format!("${amount:.4}") } else { format!("${amount:.2}") }
+}
+
+/// With a comma for each thousand.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A path for people.
+fn shown(path: &Path) -> String {
+    harmless_line(&path.display().to_string(), 4096)
+}
