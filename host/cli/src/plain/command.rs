@@ -20,8 +20,8 @@ pub enum Said {
     Wrong(String),
 }
 
-/// Commands to Pith.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Commands to Pith. `None`: nothing stood after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// What there is.
     Help,
@@ -29,16 +29,53 @@ pub enum Order {
     New,
     /// Which session this is.
     Session,
+    /// The branches; or to go on from one of them.
+    Tree(Option<String>),
+    /// A new session from what stands before a message, or from all of the path.
+    Fork(Option<String>),
+    /// A new session from all of the path.
+    Clone,
+    /// Labels an entry.
+    Label(Option<String>),
+    /// Names the session.
+    Name(Option<String>),
+    /// Takes the last exchange out of what the model reads.
+    Undo,
+    /// Takes that back.
+    Redo,
+    /// Sums up older messages.
+    Compact(Option<String>),
+    /// The folder's sessions.
+    Sessions,
+    /// Goes on with another session.
+    Resume(Option<String>),
     /// Leaves.
     Quit,
 }
 
-const ORDERS: [(&str, Order); 5] = [
-    ("help", Order::Help),
-    ("new", Order::New),
-    ("session", Order::Session),
-    ("quit", Order::Quit),
-    ("exit", Order::Quit),
+/// What a command is made of.
+enum Takes {
+    Nothing(Order),
+    /// Words, or nothing.
+    Words(fn(Option<String>) -> Order),
+}
+
+const ORDERS: [(&str, Takes); 15] = [
+    ("help", Takes::Nothing(Order::Help)),
+    ("new", Takes::Nothing(Order::New)),
+    ("session", Takes::Nothing(Order::Session)),
+    ("sessions", Takes::Nothing(Order::Sessions)),
+    ("resume", Takes::Words(Order::Resume)),
+    ("tree", Takes::Words(Order::Tree)),
+    ("fork", Takes::Words(Order::Fork)),
+    ("clone", Takes::Nothing(Order::Clone)),
+    ("label", Takes::Words(Order::Label)),
+    ("name", Takes::Words(Order::Name)),
+    ("undo", Takes::Nothing(Order::Undo)),
+    ("redo", Takes::Nothing(Order::Redo)),
+    ("compact", Takes::Words(Order::Compact)),
+    ("quit", Takes::Nothing(Order::Quit)),
+    ("exit", Takes::Nothing(Order::Quit)),
 ];
 
 /// What `/help` says.
@@ -47,8 +84,14 @@ Write to the model; Enter sends. A backslash at the end of a line continues it, 
   @FILE          within a message: a text file or picture to attach
   !COMMAND       run a command yourself; the model reads it and its output with your next message
   !!COMMAND      the same, kept from the model
-  /session       which session this is, and where it is kept
+  /session       which session this is, where it is kept, what it took
   /new           begin a new session
+  /sessions      the folder's sessions; /resume N goes on with one, /name NAME names this one
+  /tree          the messages of all branches; /tree N goes on from one, your words come back to be changed;
+                 /tree N sum [WISHES] also sums up the branch that you leave
+  /fork [N]      a new session of what stands before message N; /clone of all. /label N WORDS marks one
+  /undo          take the last exchange out of what the model reads (files stay as they are); /redo brings it back
+  /compact [WISHES]  sum up older messages now; by itself that happens when the model's window is nearly full
   /quit          leave (Ctrl-D)
   /help          this
 While the model works: what you type reaches it after its present step; Ctrl-C stops it, again leaves.
@@ -87,9 +130,13 @@ fn order(words: &str, rest: &str) -> Said {
         return Said::Words(words.to_owned());
     }
     match ORDERS.iter().find(|(known, _)| *known == name) {
-        Some((_, order)) if more.trim().is_empty() => Said::Order(*order),
-        Some(_) => {
+        Some((_, Takes::Nothing(order))) if more.trim().is_empty() => Said::Order(order.clone()),
+        Some((_, Takes::Nothing(_))) => {
             Said::Wrong(format!("/{name} takes nothing after it; to send this as a message, begin it with a blank"))
+        }
+        Some((_, Takes::Words(order))) => {
+            let words = more.trim();
+            Said::Order(order((!words.is_empty()).then(|| words.to_owned())))
         }
         None => Said::Wrong(format!(
             "there is no command /{name}; /help lists them; to send this as a message, begin it with a blank"
@@ -112,6 +159,9 @@ mod tests {
             ("a\nb", words("a\nb")),
             ("/help", Said::Order(Order::Help)),
             ("/quit ", Said::Order(Order::Quit)),
+            ("/tree", Said::Order(Order::Tree(None))),
+            ("/tree 3 sum it up", Said::Order(Order::Tree(Some("3 sum it up".to_owned())))),
+            ("/name  My talk ", Said::Order(Order::Name(Some("My talk".to_owned())))),
             ("/exit", Said::Order(Order::Quit)),
             ("/etc/hosts is odd", words("/etc/hosts is odd")),
             ("// a comment", words("// a comment")),
@@ -132,8 +182,8 @@ mod tests {
 
     #[test]
     fn every_command_is_in_the_help() {
-        for (name, order) in ORDERS {
-            assert!(name == "exit" || HELP.contains(&format!("/{name}")), "{order:?}");
+        for (name, _) in ORDERS {
+            assert!(name == "exit" || HELP.contains(&format!("/{name}")), "{name}");
         }
     }
 }

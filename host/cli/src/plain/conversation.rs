@@ -10,6 +10,7 @@ use super::{
     modes::Modes,
     question::{Asked, AtTerminal},
     screen::{Screen, ScreenGone},
+    sessions::{self, Shown},
     style::Style,
 };
 use crate::{
@@ -39,7 +40,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// How long Ctrl-C at the prompt is remembered: a later one is the first again.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
 /// Characters of a name or path in the header.
-const NAME_CHARS: usize = 300;
+pub(super) const NAME_CHARS: usize = 300;
 /// Characters of a notice.
 pub(super) const NOTICE_CHARS: usize = 1000;
 
@@ -81,6 +82,7 @@ pub async fn converse(beginning: Beginning) -> Result<u8, Failure> {
         pressed: None,
         stopped: None,
         told_thinking: false,
+        shown: Shown::default(),
     };
     let left = tokio::select! {
         left = conversation.go(beginning.first) => left,
@@ -131,7 +133,7 @@ pub(super) struct Conversation {
     /// The start goes on beside the first prompt.
     starting: Option<JoinHandle<Result<Pith, StartError>>>,
     pith: Option<Arc<Pith>>,
-    options: Options,
+    pub(super) options: Options,
     /// Lines that were typed during a run and are no steering.
     pub(super) later: VecDeque<Said>,
     /// What the next line begins with: words that a run did not come to read.
@@ -141,6 +143,8 @@ pub(super) struct Conversation {
     /// When Ctrl-C stopped the run before this prompt.
     pub(super) stopped: Option<Instant>,
     told_thinking: bool,
+    /// What the numbers of the last `/tree` and `/sessions` mean.
+    pub(super) shown: Shown,
 }
 
 impl Conversation {
@@ -189,6 +193,7 @@ impl Conversation {
                 Said::Order(Order::Session) => self.session().await?,
                 Said::Order(Order::New) => self.begin_anew().await?,
                 Said::Order(Order::Quit) => return Err(Leave::Code(DONE)),
+                Said::Order(order) => self.order(order).await?,
             }
         }
     }
@@ -311,7 +316,7 @@ impl Conversation {
         Ok(())
     }
 
-    async fn wrong(&mut self, why: &str) -> Result<(), Leave> {
+    pub(super) async fn wrong(&mut self, why: &str) -> Result<(), Leave> {
         Ok(self.screen.say(format!("{}\n", self.style.red(&format!("error: {}", indented(why))))).await?)
     }
 
@@ -355,7 +360,7 @@ impl Conversation {
     }
 
     /// Words that the run did not come to read: after one that ended well they are the next message, after another they are given back.
-    fn unread(&mut self, pith: &Pith, mut steered: Vec<String>, stopped: bool) {
+    pub(super) fn unread(&mut self, pith: &Pith, mut steered: Vec<String>, stopped: bool) {
         let left = pith.take_back().len();
         let unread = steered.split_off(steered.len().saturating_sub(left));
         if unread.is_empty() {
@@ -401,12 +406,12 @@ impl Conversation {
         };
         let session = pith.session();
         let text = format!(
-            "session  {}\nfile     {file}\nmodel    {}\nfolder   {}\nsandbox  {}\nentries  {}\n",
+            "session  {}\nfile     {file}\nmodel    {}\nfolder   {}\nsandbox  {}\n{}",
             harmless_line(session.id().as_str(), NAME_CHARS),
             harmless_line(&pith.model().model.to_string(), NAME_CHARS),
             harmless_line(&session.cwd().to_string_lossy(), NAME_CHARS),
             sandbox(&pith),
-            session.with_path(|path| path.count()),
+            sessions::took(&pith),
         );
         Ok(self.screen.say(text).await?)
     }

@@ -31,7 +31,7 @@ pub fn follow(places: &Places, args: &ListArgs) -> Result<u8, Failure> {
         return hand_over(format!("There are no sessions of this folder{hint}.\n").as_bytes());
     }
     let mut rows = vec![["id", "last", "messages", "cost", "what"].map(str::to_owned).to_vec()];
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+    let now = now();
     for one in &sessions {
         rows.push(vec![
             short_id(&one.id),
@@ -62,6 +62,15 @@ pub fn here(places: &Places, all: bool) -> Result<Vec<SessionSummary>, Failure> 
         sessions.retain(|one| Path::new(&one.cwd) == folder);
     }
     Ok(sessions)
+}
+
+/// One in a line: when, what.
+pub fn line(one: &SessionSummary) -> String {
+    format!("{:>8}  {}", ago(now(), &one.last_activity), title(one, false))
+}
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// All that is known of one.

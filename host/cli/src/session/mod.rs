@@ -4,11 +4,11 @@ pub mod args;
 mod change;
 mod export;
 mod import;
-mod list;
+pub mod list;
 mod search;
-mod show;
+pub mod show;
 mod stats;
-mod tree;
+pub mod tree;
 
 use crate::{failure::Failure, harmless::harmless_line};
 use args::{Format, From, SessionCommand};
@@ -104,7 +104,7 @@ fn table(rows: &[Vec<String>], words: usize) -> String {
 }
 
 /// What models cost together. What has no known price is said, and is never 0.
-fn cost<'u>(usage: impl Iterator<Item = &'u ModelUsage>) -> String {
+pub fn cost<'u>(usage: impl Iterator<Item = &'u ModelUsage>) -> String {
     let (mut known, mut tokens, mut unknown) = (0.0, 0u64, false);
     for one in usage {
         known += one.usage.cost.total;
@@ -124,7 +124,7 @@ fn dollars(amount: f64) -> String {
 }
 
 /// With a comma for each thousand.
-fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 const EARLIER_MESSAGES: usize = 4;
 
 impl Conversation {
-    pub(super) fn start(&mut self) {
+    pub(in crate::plain) fn start(&mut self) {
         let mut options = self.options.clone();
         let (screen, style) = (Arc::downgrade(&self.screen), self.style);
         options.progress = Some(Arc::new(move |what: &str| {
@@ -22,7 +22,7 @@ impl Conversation {
     }
 
     /// Waits until the session is there, at most so long.
-    pub(super) async fn wait_for_start(&mut self, within: Option<Duration>) -> Result<(), Leave> {
+    pub(in crate::plain) async fn wait_for_start(&mut self, within: Option<Duration>) -> Result<(), Leave> {
         let Some(mut starting) = self.starting.take() else { return Ok(()) };
         let late = async {
             match within {
@@ -88,7 +88,7 @@ impl Conversation {
         Ok(())
     }
 
-    pub(super) async fn ready(&mut self) -> Result<Arc<Pith>, Leave> {
+    pub(in crate::plain) async fn ready(&mut self) -> Result<Arc<Pith>, Leave> {
         if self.starting.is_some() {
             self.wait_for_start(None).await?;
         }
