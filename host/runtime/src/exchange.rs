@@ -11,11 +11,10 @@ mod export;
 mod html;
 mod import;
 mod markdown;
-pub(crate) mod reading;
+mod reading;
 mod walk;
 
 pub use export::{EXPORTED_TEXT_LIMIT_BYTES, ExportFormat, ExportOrder, Exported, export_session, export_to_file};
-pub use reading::Branch;
 pub use import::{IMPORT_FILES_LIMIT, ImportOrder, ImportOutcome, Imported, Origin, import_sessions};
 
 use crate::store::LoadError;

@@ -94,7 +94,7 @@ impl Shelf {
 
     /// Where a working folder's sessions lie.
     pub fn folder(&self, workspace: &Path) -> PathBuf {
-        self.places.sessions().join(folder_name(workspace))
+        folder_of(&self.places, workspace)
     }
 
     fn notes(&self, provenance: Provenance) -> Noted {
@@ -102,6 +102,11 @@ impl Shelf {
         let holder = Holder { pid: std::process::id(), since, face: self.face.clone() };
         Noted::in_index(self.index.clone(), holder, provenance)
     }
+}
+
+/// Where a working folder's sessions lie.
+pub(crate) fn folder_of(places: &Places, workspace: &Path) -> PathBuf {
+    places.sessions().join(folder_name(workspace))
 }
 
 /// `<last folder name>-<10 hex of sha256(path)>`: readable, and never the same for two folders.

@@ -40,6 +40,8 @@ pub struct Options {
     pub session: SessionChoice,
     /// Whether a session file of others counts as the user's own: what it says of prompt and tools, plugins' entries and all. Default: no.
     pub trust_session: bool,
+    /// What the session is called from its start on. Default: what it is called already.
+    pub name: Option<String>,
     /// The model, `PROVIDER/ID`, before all that are named elsewhere. `scripted/FILE` plays a file, relative to this process's folder.
     pub model: Option<String>,
     /// How hard it thinks, a level's name, before the session's and the settings' level. Default: `off`.
@@ -83,6 +85,7 @@ impl Options {
             environment,
             session: SessionChoice::default(),
             trust_session: false,
+            name: None,
             model: None,
             thinking: None,
             shipped: Vec::new(),
@@ -153,9 +156,10 @@ impl StartError {
     /// What helps, where the error's own words do not say it already.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Session(ChoiceError::NotFound { .. }) => Some("-c continues the folder's latest session".to_owned()),
-            Self::Session(ChoiceError::Load(error)) => error.hint(),
-            Self::Session(ChoiceError::Ambiguous { .. }) => Some("give more of the id, or the file's path".to_owned()),
+            Self::Session(ChoiceError::NotFound { .. }) => {
+                Some("-c continues the folder's latest session, `pith session list` names all of them".to_owned())
+            }
+            Self::Session(error) => error.hint(),
             _ => None,
         }
     }
@@ -164,7 +168,8 @@ impl StartError {
 /// Starts a session. Needs a tokio runtime with time and IO enabled.
 ///
 /// # Errors
-/// Anything that would make the session other than asked for. Nothing of the session is on disk before its first message.
+/// Anything that would make the session other than asked for. Nothing of the session is on disk before its first message, or its
+/// name where it is given one.
 pub async fn start(options: Options) -> Result<Pith, StartError> {
     if let Some(reason) = hardening::failure() {
         return Err(StartError::Exposed { reason });
@@ -215,6 +220,9 @@ pub async fn start(options: Options) -> Result<Pith, StartError> {
     let notices = notices.iter().map(|notice| one_line(notice)).collect();
     let person = options.person.clone().unwrap_or_else(|| Arc::new(Nobody));
     let interactive = person.is_there();
+    if let Some(name) = &options.name {
+        opened.session.set_name(Some(name.clone())).map_err(ChoiceError::Session)?;
+    }
     let agent = Agent {
         session: opened.session,
         model,

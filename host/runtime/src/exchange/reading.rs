@@ -17,7 +17,7 @@ const WORDS_CHARS: usize = 200;
 const BRANCHES_SHOWN: usize = 50;
 
 /// A file that was read.
-pub(crate) struct Reading {
+pub(super) struct Reading {
     pub source: SourceFile,
     pub tree: LoadedTree,
     /// The labels of entries, by id.
@@ -27,8 +27,7 @@ pub(crate) struct Reading {
 }
 
 /// A branch that is not the path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Branch {
+pub(super) struct Branch {
     /// Its first entry.
     pub first: EntryId,
     /// Messages on it and its own branches.
@@ -41,9 +40,7 @@ impl Reading {
     pub fn open(file: &Path) -> Result<Self, ExchangeError> {
         let (source, tree) = SourceFile::open_within(file, SESSION_FILE_LIMIT_BYTES)?;
         let labels = tree.labels().into_iter().collect();
-        let outline = tree.outline();
-        let leaf = tree.leaf_id().and_then(|leaf| outline.iter().position(|entry| entry.id == leaf));
-        let branches = branches(&source, &outline, leaf);
+        let branches = branches(&source, &tree);
         Ok(Self { source, tree, labels, branches })
     }
 
@@ -68,14 +65,11 @@ fn is_message(kind: EntryKind) -> bool {
     )
 }
 
-/// The branches beside the path to a leaf, which is an index of the outline.
-pub(crate) fn branches(
-    source: &dyn Store,
-    outline: &[Outlined],
-    leaf: Option<usize>,
-) -> HashMap<Option<EntryId>, Vec<Branch>> {
+fn branches(source: &dyn Store, tree: &LoadedTree) -> HashMap<Option<EntryId>, Vec<Branch>> {
+    let outline = tree.outline();
+    let leaf = tree.leaf_id();
     let mut on_path = HashSet::new();
-    let mut next = leaf;
+    let mut next = outline.iter().position(|entry| Some(&entry.id) == leaf.as_ref());
     while let Some(index) = next {
         on_path.insert(index);
         next = outline[index].parent;

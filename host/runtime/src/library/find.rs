@@ -1,12 +1,6 @@
 //! Which session a person's word means.
 
-use crate::{
-    index::Index,
-    places::Places,
-    sessions::ChoiceError,
-    shelf::folder_of,
-    store::LoadError,
-};
+use crate::{index::Index, places::Places, sessions::ChoiceError, shelf::folder_of, store::LoadError};
 use pith_os::{OpenError, Root};
 use pith_protocol::Header;
 use std::{
@@ -92,7 +86,8 @@ fn known_by(index: &Index, wanted: &str) -> Result<Vec<(String, PathBuf)>, Choic
     let listed = index.list(None).map_err(|source| unlistable(index.folder(), source))?.sessions;
     let lower = wanted.trim().to_lowercase();
     let named = |exactly: bool| {
-        let is = move |name: &str, lower: &str| if exactly { name == wanted.trim() } else { name.to_lowercase() == lower };
+        let is =
+            move |name: &str, lower: &str| if exactly { name == wanted.trim() } else { name.to_lowercase() == lower };
         let found = listed.iter().filter(|one| one.totals.name.as_deref().is_some_and(|name| is(name, &lower)));
         let told = |one: &crate::SessionSummary| {
             let name: String = one.totals.name.iter().flat_map(|name| name.chars()).take(NAME_CHARS).collect();

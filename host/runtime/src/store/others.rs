@@ -6,7 +6,7 @@ use super::{
 };
 use pith_core::{LoadedTree, Store, StoreError, StoreFault};
 use std::{
-    fs::File,
+    fs::{File, Metadata},
     io,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -40,6 +40,11 @@ impl SourceFile {
     /// A sum of what was read.
     pub fn sum(&self) -> u64 {
         self.sum
+    }
+
+    /// What the system says of it now.
+    pub fn met(&self) -> io::Result<Metadata> {
+        self.file.metadata()
     }
 
     fn failed(&self, kind: StoreFault, action: &'static str, source: io::Error) -> StoreError {
