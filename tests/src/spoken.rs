@@ -45,7 +45,8 @@ pub fn said(path: &[Value]) -> Vec<String> {
 }
 
 /// What a request on the wire `openai-completions` tells the model, the system prompt apart: role, text, calls, and which call a result is of.
-/// Of a text that has `summary` in it only that it is one: each program has words of its own around it, as around a command of the user's.
+/// Of a text that has `summary` in it only that it is one: each program has words of its own around it, as around a command of the user's and a
+/// plugin's message.
 pub fn told(request: &Value, summary: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for message in request["messages"].as_array().into_iter().flatten() {
@@ -56,6 +57,8 @@ pub fn told(request: &Value, summary: &str) -> Vec<String> {
         let text = text_of(message);
         let text = if text.contains(summary) { "a summary".to_owned() } else { text };
         let text = text.replacen("The user ran `", "Ran `", 1).replacen("`:\n", "`\n", 1);
+        let framed = text.strip_prefix("[message from plugin ").and_then(|rest| rest.split_once("]\n"));
+        let text = framed.map_or(text.as_str(), |(_, text)| text);
         let calls = message["tool_calls"].as_array().into_iter().flatten().map(|call| {
             let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
             let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();

@@ -448,3 +448,38 @@ fn an_export_is_whole_private_and_replaces_nothing() {
     assert!(matches!(none, Err(ExchangeError::Unwritable { .. })));
     assert_eq!(fs::read_dir(home.work()).expect("the folder").count(), 2, "nothing is left behind");
 }
+
+#[test]
+fn the_command_exports_and_imports() {
+    let home = Home::new();
+    let transcript = home.beside("theirs/s.jsonl", fs::read(case("transcripts/claude/session.jsonl")).expect("a case"));
+    let theirs = home.root().join("theirs").to_string_lossy().into_owned();
+    let run = home.pith(&["session", "import", &theirs, "--json"]).ok();
+    let line = run.events().remove(0);
+    assert_eq!((&line["outcome"], &line["from"]), (&json!("imported"), &json!("claude")), "{line}");
+    let id = line["id"].as_str().expect("an id").to_owned();
+    let run = home.pith(&["session", "import", &theirs]).ok();
+    assert!(run.stdout.contains(&id) && run.stdout.contains("--again"), "{run}");
+    home.beside("theirs/torn.jsonl", "{\"type\":\"session_meta\",\"payload\":{\"id\":\"x\"}}\n");
+    let run = home.pith(&["session", "import", &theirs]).exits(1).prints("failed: ");
+    assert!(run.stdout.contains("has no conversation"), "{run}");
+    home.pith(&["session", "import", &home.work().to_string_lossy()]).exits(2).says("~/.claude/projects");
+    home.pith(&["session", "import", "/nowhere"]).exits(2).says("/nowhere");
+    assert!(transcript.is_file());
+
+    // A page in the present folder, never over another.
+    let run = home.pith(&["session", "export", &id]).ok();
+    let page = home.work().join(run.stdout.trim());
+    assert!(fs::read_to_string(&page).expect("it is there").starts_with("<!DOCTYPE html>"));
+    home.pith(&["session", "export", &id]).exits(2).says("--force");
+    home.pith(&["session", "export", &id, "--force"]).ok();
+    // The extension says the format; `-` is standard output.
+    home.pith(&["session", "export", &id, "-o", "talk.md"]).ok();
+    assert!(home.read("talk.md").starts_with("# list files\n"), "{}", home.read("talk.md"));
+    let run = home.pith(&["session", "export", &id, "-o", "-", "--format", "jsonl"]).ok();
+    let file = PathBuf::from(line["file"].as_str().expect("a file"));
+    assert_eq!(run.stdout, fs::read_to_string(file).expect("it is there"));
+    let run = home.pith(&["session", "export", &id, "-o", "talk.jsonl", "--path", "--json"]).ok();
+    assert_eq!(run.events()[0]["title"], "list files");
+    home.pith(&["session", "export", "nosuch"]).exits(2).says("nosuch");
+}

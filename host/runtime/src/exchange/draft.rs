@@ -166,9 +166,10 @@ pub(super) enum DraftError {
 pub(super) fn priced(provider: &str, model: &str, mut usage: Usage, written_for_an_hour: u64) -> Usage {
     usage = usage.totalled();
     let model = ModelRef { provider: provider.to_owned(), id: model.to_owned() };
-    usage.cost = match prices(&model) {
+    // A reply without tokens was not counted; it was not free.
+    usage.cost = match prices(&model).filter(|_| usage.total_tokens > 0) {
         Some(prices) => prices.cost(&usage, written_for_an_hour),
-        None => Cost { unknown: usage.total_tokens > 0, ..Cost::default() },
+        None => Cost { unknown: !model.id.is_empty(), ..Cost::default() },
     };
     usage
 }

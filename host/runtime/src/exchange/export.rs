@@ -202,14 +202,12 @@ pub(super) fn dollars(amount: f64) -> String {
     if amount > 0.0 && amount < 0.01 { format!("${amount:.4}") } else { format!("${amount:.2}") }
 }
 
-/// What one model cost: of tokens without a price it is said.
+/// What one model cost. What has no known price, and what nobody counted, is said.
 pub(super) fn cost(usage: &pith_core::ModelUsage) -> String {
-    match (usage.unpriced_tokens, usage.usage.cost.total) {
-        (0, total) if usage.uncounted_replies == 0 => dollars(total),
-        (0, total) if total > 0.0 => {
-            format!("{} and {} replies that were not counted", dollars(total), usage.uncounted_replies)
-        }
-        (unpriced, total) if total > 0.0 => format!("{} and {unpriced} tokens of unknown price", dollars(total)),
-        _ => "unknown".to_owned(),
+    let is_unknown = usage.unpriced_tokens > 0 || usage.uncounted_replies > 0;
+    match (is_unknown, usage.usage.cost.total) {
+        (false, total) => dollars(total),
+        (true, total) if total > 0.0 => format!("{} and what is unknown", dollars(total)),
+        (true, _) => "unknown".to_owned(),
     }
 }
