@@ -284,6 +284,58 @@ fn what_is_no_transcript_or_a_damaged_one_is_said() {
     assert_eq!(home.sessions().len(), 1, "what failed left nothing");
 }
 
+/// Whatever stands in a transcript: it is imported or refused, and what is imported is a session that opens.
+#[test]
+fn transcripts_that_are_changed_anywhere_do_no_harm() {
+    let home = Home::new();
+    let mut bits = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = |below: usize| {
+        bits ^= bits << 13;
+        bits ^= bits >> 7;
+        bits ^= bits << 17;
+        usize::try_from(bits % below.max(1) as u64).unwrap_or_default()
+    };
+    let (mut imported, mut refused) = (0, 0);
+    for name in ["transcripts/claude/session.jsonl", "transcripts/codex/rollout.jsonl", "pi/sessions/branches.jsonl"] {
+        let whole = fs::read(case(name)).expect("a case");
+        let lines: Vec<&[u8]> = whole.split_inclusive(|byte| *byte == b'\n').collect();
+        for round in 0..60 {
+            let mut mixed: Vec<Vec<u8>> = lines.iter().map(|line| line.to_vec()).collect();
+            for _ in 0..=next(6) {
+                let (one, other) = (next(mixed.len()), next(mixed.len()));
+                match next(5) {
+                    0 => mixed.swap(one, other),
+                    1 => drop(mixed.remove(one)),
+                    2 => mixed.insert(one, mixed[other].clone()),
+                    3 => {
+                        let at = next(mixed[one].len());
+                        mixed[one].truncate(at);
+                    }
+                    _ => {
+                        let at = next(mixed[one].len());
+                        if let Some(byte) = mixed[one].get_mut(at) {
+                            *byte = b"\0{}[]\",:0n\xff"[next(11)];
+                        }
+                    }
+                }
+            }
+            let source = home.beside("changed.jsonl", mixed.concat());
+            let again = ImportOrder { again: true, ..order(&home) };
+            match import_sessions(&places(&home), &source, &again).expect("it is read").remove(0).outcome {
+                ImportOutcome::Made { file, .. } => {
+                    imported += 1;
+                    assert!(exported(&file, ExportFormat::Html).ends_with("</html>\n"), "{name}, {round}");
+                    assert!(!exported(&file, ExportFormat::Markdown).is_empty());
+                    fs::remove_file(file).expect("it is there");
+                }
+                ImportOutcome::Failed(_) => refused += 1,
+                other => panic!("{name}, {round}: {other:?}"),
+            }
+        }
+    }
+    assert!(imported > 150, "{imported} imported, {refused} refused");
+}
+
 #[test]
 fn turns_that_codex_took_back_are_a_branch() {
     let home = Home::new();

@@ -69,6 +69,8 @@ struct Reply {
 pub(super) struct Claude {
     spots: HashMap<String, Spot>,
     replies: Vec<Reply>,
+    /// All before this one are in the draft.
+    first_open: usize,
     /// The open reply of each message id.
     open: HashMap<String, usize>,
     /// The tool of each call, and the reply that asked for it.
@@ -114,9 +116,10 @@ impl Claude {
 
     /// All that is still open.
     pub fn finish(&mut self, draft: &mut Draft) {
-        for index in 0..self.replies.len() {
+        for index in self.first_open..self.replies.len() {
             self.close(index, draft);
         }
+        self.first_open = self.replies.len();
     }
 
     /// A line that becomes nothing: what hangs from it hangs from its parent.

@@ -35,6 +35,8 @@ const DEPTH_LIMIT: usize = 16;
 const LINES_LOOKED_AT: usize = 50;
 /// The largest transcript that is read, in bytes: much of one is notes that do not become entries.
 const TRANSCRIPT_LIMIT_BYTES: u64 = 4 << 30;
+/// What may wait in memory for the end of a reply, in bytes of lines: then it ends there.
+const WAITING_LIMIT_BYTES: usize = 64 << 20;
 /// From when on, and how often, people are told how far it is.
 const TOLD_AFTER: Duration = Duration::from_secs(1);
 /// Damaged lines that are named one by one.
@@ -313,10 +315,14 @@ fn read(source: &Path, origin: Origin) -> Result<Source, ExchangeError> {
     let (mut damaged, mut more) = (Vec::new(), 0u64);
     let mut number = 0u64;
     let mut known = 0u64;
+    let mut waiting = 0usize;
     // Of a subagent's own transcript all is what the conversation is.
     let is_aside = matches!(look(source)?, Some((_, true)));
     while let Some(line) = lines.next()? {
         number = number.saturating_add(1);
+        if let Line::Whole(line) = &line {
+            waiting = waiting.saturating_add(line.len());
+        }
         let mut value = match line {
             Line::Whole(line) if line.iter().all(u8::is_ascii_whitespace) => continue,
             Line::Whole(line) => serde_json::from_slice::<Value>(line).ok(),
@@ -342,6 +348,11 @@ fn read(source: &Path, origin: Origin) -> Result<Source, ExchangeError> {
                 known = known.saturating_add(u64::from(claude::is_line(line)));
                 claude.line(line, &mut draft);
             }
+        }
+        if waiting > WAITING_LIMIT_BYTES {
+            claude.finish(&mut draft);
+            codex.finish(&mut draft);
+            waiting = 0;
         }
         if draft.is_full {
             return Err(ExchangeError::TooLarge { path: source.to_owned(), limit: FOREIGN_FILE_LIMIT_BYTES });
