@@ -204,7 +204,8 @@ fn a_folder_is_imported_with_all_that_is_a_transcript() {
         [("rollout-1.jsonl", "made"), ("pi.jsonl", "made"), ("agent-1.jsonl", "aside"), ("one.jsonl", "made")];
     let mut expected: Vec<(String, &str)> = expected.map(|(name, outcome)| (name.to_owned(), outcome)).to_vec();
     let mut outcomes = outcomes;
-    (expected.sort(), outcomes.sort());
+    expected.sort();
+    outcomes.sort();
     assert_eq!(outcomes, expected);
     assert_eq!(home.sessions().len(), 3);
     // By its own name a subagent's is imported too.
