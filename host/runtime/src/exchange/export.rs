@@ -4,7 +4,8 @@ use super::{ExchangeError, html, markdown, reading::Reading};
 use crate::clock::SystemClock;
 use pith_core::{ForkOrder, ForkPoint, Store, StoreError, StoreFault};
 use std::{
-    io::{self, BufWriter, Write},
+    fs::File,
+    io::{self, BufWriter, Seek, Write},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
@@ -131,10 +132,11 @@ fn lines(reading: &Reading, file: &Path, is_path_only: bool, out: &mut dyn Write
         cwd: header.cwd,
         parent_session: header.parent_session,
     };
-    let target = Lines { path: file.to_owned(), kept: Mutex::new(Vec::new()) };
+    let kept = tempfile::tempfile().map_err(ExchangeError::Output)?;
+    let target = Lines { path: file.to_owned(), kept: Mutex::new(kept) };
     tree.fork(source, &order, &SystemClock, &target)?;
-    let kept = target.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
-    out.write_all(&kept).map_err(ExchangeError::Output)
+    let mut kept = target.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+    kept.rewind().and_then(|()| io::copy(&mut kept, out)).map(drop).map_err(ExchangeError::Output)
 }
 
 /// The bytes up to the end of the last entry that was read: what another process appends meanwhile is not in it, half a line least of all.
@@ -154,16 +156,17 @@ fn copy(source: &dyn Store, end: Option<u64>, file: &Path, out: &mut dyn Write) 
     out.write_all(b"\n").map_err(ExchangeError::Output)
 }
 
-/// A store that keeps what a fork writes.
+/// A store that keeps what a fork writes, in a file without a name.
 struct Lines {
     path: PathBuf,
-    kept: Mutex<Vec<u8>>,
+    kept: Mutex<File>,
 }
 
 impl Store for Lines {
     fn append(&self, lines: &[u8]) -> Result<(), StoreError> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(lines);
-        Ok(())
+        let written = self.kept.lock().unwrap_or_else(PoisonError::into_inner).write_all(lines);
+        let file = || self.path.display().to_string();
+        written.map_err(|source| StoreError { kind: StoreFault::Unwritable, file: file(), action: "exported", source })
     }
 
     fn read(&self, _: u64, _: usize) -> Result<Vec<u8>, StoreError> {
