@@ -102,6 +102,16 @@ pub(crate) enum What<'a> {
     Nothing,
 }
 
+impl ModelUsage {
+    /// Adds what another session, or another day, used of the same model.
+    pub fn add(&mut self, other: &Self) {
+        self.replies = self.replies.saturating_add(other.replies);
+        self.unpriced_tokens = self.unpriced_tokens.saturating_add(other.unpriced_tokens);
+        self.uncounted_replies = self.uncounted_replies.saturating_add(other.uncounted_replies);
+        add_usage(&mut self.usage, &other.usage);
+    }
+}
+
 impl Tally {
     /// The totals so far.
     pub fn totals(&self) -> Totals {

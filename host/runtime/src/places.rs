@@ -101,6 +101,11 @@ impl Places {
         self.data.join("sessions")
     }
 
+    /// Where deleted sessions lie for a while.
+    pub fn trash(&self) -> PathBuf {
+        self.data.join("trash")
+    }
+
     /// Where the spool folders of all sessions lie.
     pub fn spools(&self) -> PathBuf {
         self.state.join("spool")

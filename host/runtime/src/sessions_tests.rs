@@ -1,7 +1,7 @@
 use super::*;
 use crate::{clock::SystemClock, index::Index, places::Places, store::SessionSync};
 use pith_core::Outbox;
-use pith_protocol::{Content, ModelChange, SessionId, UserMessage};
+use pith_protocol::{Content, Header, ModelChange, SessionId, UserMessage};
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},

@@ -1,9 +1,10 @@
 //! What nobody needs any more: spool folders, of which a killed run leaves up to 64 MiB behind and a session that nobody goes on with keeps its
-//! own; and scratch folders of processes that were killed.
+//! own; scratch folders of processes that were killed; and what lies in the trash of sessions for longer than it is kept.
 //!
 //! Works beneath the descriptors of folders that are none of a link's: programs may have written beside them before.
 
 use crate::{
+    library::empty_trash,
     places::Places,
     remove::{is_in, names, open_holder, open_in, remove_in, rename_in},
     scratch::{MARK, is_scratch_name, usable},
@@ -49,12 +50,16 @@ impl Sweep {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let (spools, reserved) = (places.spools(), places.reserved());
+        let places = places.clone();
         let thread = tokio::task::spawn_blocking(move || {
             // Nothing to say where it fails: the next start tries again.
             if usable(&spools, &reserved).is_ok() {
                 let _ = remove_old(&spools, SystemTime::now(), &stopped);
             }
             let _ = remove_left(&temp, SystemTime::now(), &stopped);
+            if !stopped.load(Ordering::Relaxed) {
+                empty_trash(&places, SystemTime::now());
+            }
         });
         Self { stop, _thread: thread }
     }
@@ -64,6 +69,31 @@ impl Drop for Sweep {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
+}
+
+/// Removes the spool of a session that was deleted. Whether there was one and it is gone: one that somebody holds stays.
+pub(crate) fn remove_spool_of(places: &Places, session: &str) -> bool {
+    let remove = || -> io::Result<bool> {
+        usable(&places.spools(), &places.reserved()).map_err(io::Error::other)?;
+        let path = places.spool(session);
+        let name = path.file_name().unwrap_or_default();
+        let called = CString::new(name.as_encoded_bytes()).map_err(io::Error::other)?;
+        let spools = open_folder(&places.spools())?;
+        let held = open_in(&spools, &called)?;
+        if held.try_lock().is_err() || !is_in(&held, &spools, &called)? {
+            return Ok(false);
+        }
+        remove_renamed(&spools, &called, &name.to_string_lossy())?;
+        Ok(true)
+    };
+    remove().unwrap_or(false)
+}
+
+/// Its name first: whoever opens the session from here on makes a folder of its own.
+fn remove_renamed(spools: &File, called: &CStr, name: &str) -> io::Result<()> {
+    let gone = CString::new(format!("{REMOVED_PREFIX}{name}")).map_err(io::Error::other)?;
+    rename_in(spools, called, &gone)?;
+    remove_in(spools, &gone, None)
 }
 
 /// Removes spool folders that are old; how many folders that were.
@@ -114,10 +144,7 @@ fn remove_spool(spools: &File, called: &CStr, now: SystemTime) -> io::Result<boo
     if !all_old(&held, now, 0)? {
         return Ok(false);
     }
-    // Its name first: whoever opens the session from here on makes a folder of its own.
-    let gone = CString::new(format!("{REMOVED_PREFIX}{name}")).map_err(io::Error::other)?;
-    rename_in(spools, called, &gone)?;
-    remove_in(spools, &gone, None)?;
+    remove_renamed(spools, called, name)?;
     Ok(true)
 }
 

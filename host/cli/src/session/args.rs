@@ -89,7 +89,7 @@ pub struct ListArgs {
     /// Those of all folders
     #[arg(long)]
     pub all: bool,
-    /// At most so many
+    /// At most so many, 0 for all; without it 50 in a table and all in JSON
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
     /// A JSON array
@@ -171,16 +171,19 @@ pub struct DeleteArgs {
 
 #[derive(Debug, Args)]
 pub struct SearchArgs {
-    /// Words, or parts of them
+    /// Words, or parts of them; several in one argument have to follow each other
     #[arg(required = true)]
     pub words: Vec<String>,
+    /// They are regular expressions, where case matters
+    #[arg(long)]
+    pub regex: bool,
     /// In the sessions of all folders
     #[arg(long)]
     pub all: bool,
     /// In what tools gave, too
     #[arg(long)]
     pub tools: bool,
-    /// At most so many messages
+    /// At most so many messages; 0 for all
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub limit: usize,
     /// A JSON line for each

@@ -2,15 +2,15 @@
 
 use super::{
     args::{DeleteArgs, ForkArgs, LabelArgs},
-    short_id, shown,
+    shown, title_of,
 };
 use crate::{
     failure::{DONE, Failure, REFUSED, hand_over},
     harmless::harmless_line,
 };
-use pith_protocol::EntryId;
 use pith_runtime::{
-    ForkPoint, Index, LibraryError, Places, ReadSession, delete_session, fork_session, label_session, name_session,
+    ForkPoint, LibraryError, Places, ReadSession, ShortIds, delete_session, fork_session, label_session, name_session,
+    trust_session,
 };
 use serde_json::json;
 use std::{
@@ -21,11 +21,17 @@ use std::{
 /// Copies a session.
 pub fn fork(places: &Places, file: &Path, args: &ForkArgs) -> Result<u8, Failure> {
     let at = match &args.at {
-        Some(entry) => ForkPoint::At(EntryId::from(entry.as_str())),
+        Some(entry) => {
+            let session = ReadSession::open(file).map_err(|error| failed(&error.into()))?;
+            let place = session.find_entry(entry).map_err(|error| failed(&error))?;
+            ForkPoint::At(session.outline()[place].id.clone())
+        }
         None if args.whole => ForkPoint::Whole,
         None => ForkPoint::Leaf,
     };
-    let forked = fork_session(places, file, at, None).map_err(|error| failed(&error))?;
+    let here =
+        std::env::current_dir().and_then(|here| here.canonicalize()).map_err(|error| Failure::refused(&error))?;
+    let forked = fork_session(places, file, at, &here).map_err(|error| failed(&error))?;
     if let Some(name) = &args.name {
         name_session(places, &forked.file, name).map_err(|error| failed(&error))?;
     }
@@ -38,7 +44,7 @@ pub fn fork(places: &Places, file: &Path, args: &ForkArgs) -> Result<u8, Failure
     let code = hand_over(text.as_bytes())?;
     let mut err = std::io::stderr().lock();
     if err.is_terminal() {
-        let _ = writeln!(err, "go on with it: pith --session {}", short_id(&id));
+        let _ = writeln!(err, "go on with it: pith --session {}", ShortIds::of(places).get(&id));
     }
     Ok(code)
 }
@@ -57,8 +63,13 @@ pub fn label(places: &Places, file: &Path, args: &LabelArgs) -> Result<u8, Failu
 
 /// From now on the file counts as the user's own.
 pub fn trust(places: &Places, file: &Path) -> Result<u8, Failure> {
-    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    Index::at(places).trust(&file).map_err(|error| Failure::refused(&error))?;
+    let aside = trust_session(places, file).map_err(|error| failed(&error))?;
+    let mut err = std::io::stderr().lock();
+    if err.is_terminal() {
+        let count = aside.system_messages.saturating_add(aside.plugin_entries);
+        let _ =
+            writeln!(err, "what had been set aside counts from now on: {count} entries of prompt, tools and plugins");
+    }
     Ok(DONE)
 }
 
@@ -97,25 +108,14 @@ fn describe(file: &Path) -> String {
     match ReadSession::open(file) {
         Ok(session) => {
             let totals = session.totals();
-            let title = totals.name.or(totals.first_user_text).unwrap_or_default();
-            let messages = totals.users + totals.assistants;
-            format!(
-                "{} \"{}\" ({messages} messages)",
-                short_id(session.header().id.as_str()),
-                harmless_line(&title, 60)
-            )
+            let messages = totals.users.saturating_add(totals.assistants);
+            let id = harmless_line(session.header().id.as_str(), 64);
+            format!("{id} {} ({messages} messages)", title_of(&totals, 60))
         }
         Err(_) => shown(file),
     }
 }
 
 fn failed(error: &LibraryError) -> Failure {
-    let hint = match error {
-        LibraryError::Elsewhere { .. } => {
-            Some("`pith session import` or `pith session fork` makes one of your own of it".to_owned())
-        }
-        LibraryError::Load(error) => error.hint(),
-        _ => None,
-    };
-    Failure::refused(error).hinted(hint)
+    Failure::refused(error).hinted(error.hint())
 }

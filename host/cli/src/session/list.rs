@@ -1,12 +1,12 @@
 //! `pith session list`.
 
-use super::{args::ListArgs, cost, short_id, shown, table};
+use super::{args::ListArgs, cost, shown, table, title_of};
 use crate::{
     failure::{Failure, hand_over},
     harmless::harmless_line,
 };
 use pith_protocol::millis_from_iso;
-use pith_runtime::{Index, Listing, Places, Progress, Provenance, SessionSummary};
+use pith_runtime::{Index, Listing, Places, Progress, Provenance, SessionSummary, ShortIds};
 use serde_json::{Value, json};
 use std::{
     io::{IsTerminal, Write},
@@ -15,15 +15,20 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+/// Sessions that are listed where nobody says how many.
+const SHOWN: usize = 50;
 /// Characters of a title.
 const TITLE_CHARS: usize = 60;
 
 /// Does it.
 pub fn follow(places: &Places, args: &ListArgs) -> Result<u8, Failure> {
     let mut sessions = here(places, args.all)?;
-    sessions.truncate(args.limit.unwrap_or(usize::MAX));
+    let count = sessions.len();
+    let limit = args.limit.unwrap_or(if args.json { 0 } else { SHOWN });
+    sessions.truncate(if limit == 0 { usize::MAX } else { limit });
+    let short = ShortIds::of(places);
     if args.json {
-        let all: Vec<Value> = sessions.iter().map(as_json).collect();
+        let all: Vec<Value> = sessions.iter().map(|one| as_json(one, &short)).collect();
         return hand_over(format!("{}\n", Value::Array(all)).as_bytes());
     }
     if sessions.is_empty() {
@@ -34,22 +39,23 @@ pub fn follow(places: &Places, args: &ListArgs) -> Result<u8, Failure> {
     let now = now();
     for one in &sessions {
         rows.push(vec![
-            short_id(&one.id),
+            harmless_line(short.get(&one.id), 64),
             ago(now, &one.last_activity),
             (one.totals.users + one.totals.assistants).to_string(),
             cost(one.totals.usage.iter()),
             title(one, args.all),
         ]);
     }
-    hand_over(table(&rows, 5).as_bytes())
+    let code = hand_over(table(&rows, 5).as_bytes())?;
+    if count > sessions.len() && args.limit.is_none() {
+        let _ = writeln!(std::io::stderr().lock(), "{} of {count} are shown; --limit 0 shows all", sessions.len());
+    }
+    Ok(code)
 }
 
 /// The sessions of this folder, or all. What the listing noticed goes to standard error.
 pub fn here(places: &Places, all: bool) -> Result<Vec<SessionSummary>, Failure> {
-    let progress: Progress = Arc::new(|words: &str| {
-        let _ = writeln!(std::io::stderr().lock(), "{}", harmless_line(words, 1000));
-    });
-    let progress = std::io::stderr().is_terminal().then_some(progress);
+    let progress = progress();
     let Listing { mut sessions, notices } =
         Index::at(places).list(progress.as_ref()).map_err(|error| Failure::refused(&error))?;
     for notice in notices {
@@ -64,6 +70,14 @@ pub fn here(places: &Places, all: bool) -> Result<Vec<SessionSummary>, Failure> 
     Ok(sessions)
 }
 
+/// Says what takes long, where somebody looks.
+pub fn progress() -> Option<Progress> {
+    let told: Progress = Arc::new(|words: &str| {
+        let _ = writeln!(std::io::stderr().lock(), "{}", harmless_line(words, 1000));
+    });
+    std::io::stderr().is_terminal().then_some(told)
+}
+
 /// One in a line: when, what.
 pub fn line(one: &SessionSummary) -> String {
     format!("{:>8}  {}", ago(now(), &one.last_activity), title(one, false))
@@ -74,11 +88,12 @@ fn now() -> i64 {
 }
 
 /// All that is known of one.
-pub fn as_json(one: &SessionSummary) -> Value {
+fn as_json(one: &SessionSummary, short: &ShortIds) -> Value {
     let mut value = serde_json::to_value(one).unwrap_or_default();
     if let Value::Object(fields) = &mut value {
         let known: f64 = one.totals.usage.iter().map(|used| used.usage.cost.total).sum();
         let whole = one.totals.usage.iter().all(|used| used.unpriced_tokens == 0 && used.uncounted_replies == 0);
+        fields.insert("shortId".to_owned(), json!(short.get(&one.id)));
         fields.insert("cost".to_owned(), json!({ "known": known, "isWhole": whole }));
     }
     value
@@ -93,11 +108,7 @@ fn title(one: &SessionSummary, with_folder: bool) -> String {
     if one.provenance == Provenance::Foreign {
         out.push_str("[foreign] ");
     }
-    match (&one.totals.name, &one.totals.first_user_text) {
-        (Some(name), _) => out.push_str(&harmless_line(name, TITLE_CHARS)),
-        (None, Some(words)) => out.push_str(&format!("\"{}\"", harmless_line(words, TITLE_CHARS))),
-        (None, None) => out.push_str("(nothing was said)"),
-    }
+    out.push_str(&title_of(&one.totals, TITLE_CHARS));
     if with_folder {
         out.push_str(&format!("  in {}", shown(Path::new(&one.cwd))));
     }

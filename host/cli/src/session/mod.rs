@@ -12,7 +12,7 @@ pub mod tree;
 
 use crate::{failure::Failure, harmless::harmless_line};
 use args::{Format, From, SessionCommand};
-use pith_runtime::{ChoiceError, ExportFormat, ModelUsage, Origin, Places, find_session};
+use pith_runtime::{ExportFormat, ModelUsage, Origin, Places, Totals, find_session};
 use std::path::{Path, PathBuf};
 
 /// Does what is asked for.
@@ -66,23 +66,21 @@ pub fn follow(command: SessionCommand) -> Result<u8, Failure> {
 /// The file of a session that was named.
 fn found(places: &Places, wanted: &str) -> Result<PathBuf, Failure> {
     let workspace = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let workspace = workspace.canonicalize().unwrap_or(workspace);
     let file = find_session(places, &workspace, wanted).map_err(|error| {
-        let hint = match &error {
-            ChoiceError::NotFound { .. } => Some("`pith session list --all` shows them"),
-            ChoiceError::Ambiguous { .. } => Some("give more of the id, or the file's path"),
-            _ => None,
-        };
+        let hint = error.hint();
         Failure::refused(&error).hinted(hint)
     })?;
     Ok(file)
 }
 
-/// Characters of an id that are shown; ids made in one millisecond differ after them.
-const ID_CHARS: usize = 13;
-
-/// The beginning of an id, enough to tell it from others in most cases.
-fn short_id(id: &str) -> String {
-    harmless_line(id, 64).chars().take(ID_CHARS).collect()
+/// What a session is called: its name, or the first words in it.
+fn title_of(totals: &Totals, chars: usize) -> String {
+    match (&totals.name, &totals.first_user_text) {
+        (Some(name), _) => harmless_line(name, chars),
+        (None, Some(words)) => format!("\"{}\"", harmless_line(words, chars)),
+        (None, None) => "(nothing was said)".to_owned(),
+    }
 }
 
 /// A table: the first columns are words, the rest numbers.

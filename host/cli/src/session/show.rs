@@ -22,7 +22,7 @@ pub fn follow(file: &Path, args: &ShowArgs) -> Result<u8, Failure> {
     let mut out = String::new();
     if args.json {
         for index in path {
-            if let Some(entry) = session.entry(&outline[index]) {
+            if let Ok(entry) = session.entry(index) {
                 out.push_str(&serde_json::to_string(&entry).map_err(|error| Failure::refused(&error))?);
                 out.push('\n');
             }
@@ -38,7 +38,7 @@ pub fn follow(file: &Path, args: &ShowArgs) -> Result<u8, Failure> {
         }
     }
     for index in path {
-        let Some(entry) = session.entry(&outline[index]) else { continue };
+        let Ok(entry) = session.entry(index) else { continue };
         let text = said(&entry, args.full);
         let label = labels.get(&entry.id);
         if text.is_none() && label.is_none() {

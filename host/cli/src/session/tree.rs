@@ -59,7 +59,7 @@ pub fn follow(file: &Path, args: &TreeArgs) -> Result<u8, Failure> {
         let indent = "  ".repeat(depth.min(DEPTH_SHOWN));
         let label = labels.get(&one.id).map(|label| format!("  [{}]", harmless_line(label, 60))).unwrap_or_default();
         let here = if Some(&one.id) == leaf.as_ref() { "  <- goes on here" } else { "" };
-        let words = session.entry(one).map(|entry| words(&entry)).unwrap_or_default();
+        let words = session.entry(index).ok().map(|entry| words(&entry)).unwrap_or_default();
         out.push_str(&format!("{mark} {indent}{}  {words}{label}{here}\n", harmless_line(one.id.as_str(), 40)));
     }
     if hidden > 0 {
@@ -124,6 +124,11 @@ pub fn words(entry: &Entry) -> String {
         EntryBody::CustomMessage(custom) => {
             format!("plugin {}: {}", harmless_line(&custom.custom_type, 40), first(&custom.content))
         }
+        EntryBody::SessionInfo(_) => "(named)".to_owned(),
+        EntryBody::Label(_) => "(labelled)".to_owned(),
+        EntryBody::ContextEdit(edit) if edit.replacement.is_none() => "(left out of what the model reads)".to_owned(),
+        EntryBody::ContextEdit(_) => "(changed in what the model reads)".to_owned(),
+        EntryBody::Custom(custom) if custom.custom_type == "pith/leaf" => "(gone on from here)".to_owned(),
         _ => format!("({})", harmless_line(&entry.kind, 40)),
     }
 }

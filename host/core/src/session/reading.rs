@@ -177,6 +177,19 @@ impl LoadedTree {
         read_pieces(source, &places, &mut |place, line| each(place.index, &self.copied(place.index, line)))
     }
 
+    /// One entry, by its place in the outline, as the present format has it. `source` reads the file.
+    ///
+    /// # Errors
+    /// There is none at this place, or its line cannot be read back.
+    pub fn entry(&self, source: &dyn Store, place: usize) -> Result<Entry, SessionError> {
+        let index = u32::try_from(place).ok().filter(|index| *index < self.tree.count());
+        let index = index.ok_or_else(|| SessionError::NotFound(EntryId::from(place.to_string())))?;
+        let node = self.tree.node(index);
+        let line = source.read(node.offset, node.length as usize)?;
+        let line = self.migration.line(&self.tree, index, &line);
+        Entry::read(&line).map_err(|source| SessionError::Changed { id: self.tree.id(index), source })
+    }
+
     /// Every entry root -> leaf. `source` reads the file.
     ///
     /// # Errors

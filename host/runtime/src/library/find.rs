@@ -120,15 +120,25 @@ fn ids(index: &Index) -> Result<Vec<(String, PathBuf)>, ChoiceError> {
     Ok(found)
 }
 
-/// A beginning of the id that no other session's has, as `find` takes it.
-pub(crate) fn short_id(index: &Index, id: &str) -> String {
-    let mut all: Vec<String> = ids(index).unwrap_or_default().into_iter().map(|(id, _)| id).collect();
-    all.push(id.to_owned());
-    short_ids(&mut all).remove(id).map_or_else(|| id.to_owned(), |length| id[..length].to_owned())
+/// Of each session's id a beginning that no other session's has, as `find_session` takes it.
+#[derive(Clone, Debug, Default)]
+pub struct ShortIds(HashMap<String, usize>);
+
+impl ShortIds {
+    /// Of the sessions that there are now; where they cannot be listed, ids are whole.
+    pub fn of(places: &Places) -> Self {
+        let mut all = ids(&Index::at(places)).unwrap_or_default().into_iter().map(|(id, _)| id).collect();
+        Self(short_ids(&mut all))
+    }
+
+    /// The beginning; the whole of an id that was not there.
+    pub fn get<'i>(&self, id: &'i str) -> &'i str {
+        self.0.get(id).and_then(|length| id.get(..*length)).unwrap_or(id)
+    }
 }
 
 /// The length of each id's beginning that no other one has, in bytes.
-pub(crate) fn short_ids(ids: &mut Vec<String>) -> HashMap<String, usize> {
+fn short_ids(ids: &mut Vec<String>) -> HashMap<String, usize> {
     ids.sort_unstable();
     ids.dedup();
     let common = |one: &str, other: &str| one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();

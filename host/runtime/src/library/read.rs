@@ -1,9 +1,13 @@
 //! A session that is only looked at, also while another process writes it.
 
+use super::LibraryError;
 use crate::store::{LoadError, SESSION_FILE_LIMIT_BYTES, SourceFile};
-use pith_core::{Diagnostic, LoadedTree, Outlined, Store, Totals};
+use pith_core::{Diagnostic, LoadedTree, Outlined, SessionError, Totals};
 use pith_protocol::{Entry, EntryId, Header};
 use std::path::Path;
+
+/// Entries that a word could mean which are named.
+const MATCHES_SHOWN: usize = 5;
 
 /// A session file that was read. Its texts are foreign: not for a terminal as they are.
 pub struct ReadSession {
@@ -26,9 +30,14 @@ impl ReadSession {
         self.tree.header()
     }
 
-    /// What was wrong with the file.
+    /// What was wrong with the file. Of one that is being written the end of the last line may just not be there yet: `is_torn` says so.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.tree.diagnostics
+    }
+
+    /// The file's last byte is no newline.
+    pub fn is_torn(&self) -> bool {
+        self.tree.torn
     }
 
     /// What it comes to, all branches.
@@ -51,18 +60,36 @@ impl ReadSession {
         self.tree.leaf_id()
     }
 
-    /// One entry; none where its line cannot be read any more.
-    pub fn entry(&self, of: &Outlined) -> Option<Entry> {
-        Entry::read(&self.line(of)?).ok()
+    /// An entry by its place in the outline, as the present format has it.
+    ///
+    /// # Errors
+    /// Its line cannot be read any more.
+    pub fn entry(&self, place: usize) -> Result<Entry, SessionError> {
+        self.tree.entry(&self.source, place)
     }
 
-    /// Its line, as it stands in the file.
-    pub(crate) fn line(&self, of: &Outlined) -> Option<Vec<u8>> {
-        self.source.read(of.offset, of.length as usize).ok()
-    }
-
-    /// The file's parts, to be copied.
-    pub(crate) fn parts(&self) -> (&SourceFile, &LoadedTree) {
-        (&self.source, &self.tree)
+    /// The place in the outline of the entry that a person's word means: its id, its label, the beginning of its id.
+    ///
+    /// # Errors
+    /// No entry is meant, or several are.
+    pub fn find_entry(&self, wanted: &str) -> Result<usize, LibraryError> {
+        let (outline, labels) = (self.outline(), self.labels());
+        let place = |is: &dyn Fn(&EntryId) -> bool| -> Vec<usize> {
+            outline.iter().enumerate().filter(|(_, one)| is(&one.id)).map(|(place, _)| place).collect()
+        };
+        let labelled = |id: &EntryId| labels.iter().any(|(of, label)| of == id && label == wanted.trim());
+        let by_id = |id: &EntryId| id.as_str() == wanted;
+        let by_beginning = |id: &EntryId| !wanted.is_empty() && id.as_str().starts_with(wanted);
+        for found in [place(&by_id), place(&labelled), place(&by_beginning)] {
+            match found.as_slice() {
+                [] => {}
+                [one] => return Ok(*one),
+                several => {
+                    let shown = several.iter().take(MATCHES_SHOWN).map(|place| outline[*place].id.to_string());
+                    return Err(LibraryError::SeveralEntries { wanted: wanted.to_owned(), found: shown.collect() });
+                }
+            }
+        }
+        Err(LibraryError::NoEntry { wanted: wanted.to_owned() })
     }
 }
