@@ -258,6 +258,9 @@ const OWN_FILES: &[&str] = &[
     "runtime/src/sessions.rs",
     // The list of a folder of transcripts that the user named; what is in them is read through the one opener.
     "runtime/src/exchange/import.rs",
+    // The lists of its own sessions and of those that were thrown away.
+    "runtime/src/library/find.rs",
+    "runtime/src/library/trash.rs",
 ];
 
 #[test]

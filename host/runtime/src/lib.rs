@@ -78,18 +78,18 @@ pub use index::{
 pub use input::{FILE_LIMIT_BYTES, FILES_LIMIT, IMAGE_LIMIT_BYTES, InputError, TEXT_LIMIT_BYTES, read_input};
 pub use library::{
     DaySpent, Deleted, LibraryError, ReadSession, SearchError, SearchHit, SearchOrder, Searched, ShortIds, Spent,
-    TRASH_KEPT, delete_session, find_session, fork_session, label_session, name_session, search_sessions,
-    spent_by_day, trust_session,
+    TRASH_KEPT, delete_session, find_session, fork_session, label_session, name_session, search_sessions, spent_by_day,
+    trust_session,
 };
 pub use log::LOG_LIMIT_BYTES;
 pub use model::ModelError;
 pub use notice::NOTICE_LIMIT_CHARS;
 pub use pith::{Done, Forked, Pith, RunError};
 pub use pith_core::{
-    Answer, AskedQuestion, CannotAsk, CanonicalCall, Choice, CompactEnd, Decision, Delivery, Diagnostic, EntryKind, FailureKind,
-    Field, FieldKind, FieldOption, ForkPoint, Inbox, LeftBranch, ModelCard, ModelFailure, ModelUsage, MoveEnd, Moved,
-    Outlined, Person, PluginQuestion, RetryLaw, RunEnd, Session, SessionError, SetAside, Totals, UserCall, UserCallEnd,
-    UserCallError, Wanted,
+    Answer, AskedQuestion, CannotAsk, CanonicalCall, Choice, CompactEnd, Decision, Delivery, Diagnostic, EntryKind,
+    FailureKind, Field, FieldKind, FieldOption, ForkPoint, Inbox, LeftBranch, ModelCard, ModelFailure, ModelUsage,
+    MoveEnd, Moved, Outlined, Person, PluginQuestion, RetryLaw, RunEnd, Session, SessionError, SetAside, Totals,
+    UserCall, UserCallEnd, UserCallError, Wanted,
 };
 pub use pith_os::{SandboxBackend, SandboxError, SandboxInForce, SandboxLevel, SandboxMachine};
 pub use pith_plugin::{FunctionUse, LoadError, PluginUse, WallTimes};
