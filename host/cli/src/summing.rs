@@ -94,7 +94,7 @@ mod tests {
             (end(result(1_234_567), false, None), progress("  summed up: 1,234,567 tokens before, about 999 now")),
             (end(None, true, None), progress("  stopped; nothing was changed")),
             (end(None, false, None), None),
-            (end(None, false, Some("\u{1b}[31mno")), warning("older messages were not summed up: \u{fffd}[31mno")),
+            (end(None, false, Some("\u{1b}[31mno")), warning("older messages were not summed up: no")),
             (
                 end(result(1), false, Some("it failed")),
                 warning("older messages were left out of what the model sees and not summed up: it failed"),
