@@ -12,6 +12,8 @@ Examples:
   pith -p @notes.md \"summarise this\"            attach a file
   git diff | pith -p \"review this\"              piped text goes before the message
   pith -c -p \"and the tests?\"                   continue the folder's latest session
+  pith --fork - --name attempt                  go on with a copy of it
+  pith session list                             the folder's sessions; search, export, stats ...
   pith --mode json -p \"list files\"              events, a JSON line each
   pith --plugin my.wasm --grant my:files=workspace:r -p \"count words in README.md\"
 
@@ -100,9 +102,15 @@ pub struct RunArgs {
     /// Continue the folder's latest session
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["session", "no_session"])]
     pub continue_latest: bool,
-    /// Continue this session; one that Pith did not write is continued in a copy
-    #[arg(long, value_name = "FILE|ID", conflicts_with = "no_session")]
+    /// Continue this session: the beginning of its id, its name, or a file; one that Pith did not write is continued in a copy
+    #[arg(long, value_name = "ID|NAME|FILE", conflicts_with = "no_session")]
     pub session: Option<String>,
+    /// Begin a new session with a copy of this one, which stays as it is
+    #[arg(long, value_name = "ID|NAME|FILE", conflicts_with_all = ["continue_latest", "session", "no_session"])]
+    pub fork: Option<String>,
+    /// Name the session
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
     /// Take what the session file says of prompt, tools and plugins' entries as your own, though Pith did not write it
     #[arg(long, conflicts_with = "no_session")]
     pub trust_session: bool,

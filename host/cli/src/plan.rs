@@ -128,10 +128,13 @@ fn options(args: &RunArgs) -> Result<Options, Failure> {
         SessionChoice::Continue
     } else if let Some(session) = &args.session {
         SessionChoice::Open(session.clone())
+    } else if let Some(session) = &args.fork {
+        SessionChoice::Fork(session.clone())
     } else {
         SessionChoice::New
     };
     options.trust_session = args.trust_session;
+    options.name = args.name.clone();
     options.model = args.model.clone();
     options.thinking = args.thinking.clone();
     options.shipped = shipped();

@@ -4,12 +4,14 @@
 
 use crate::{
     failure::{DONE, FAILED, Failure, HUNG_UP, INTERRUPTED, TERMINATED, chain},
+    harmless::harmless_line,
+    print::dim,
     unsaved,
 };
 use pith_protocol::{Content, Event, StopReason};
 use pith_runtime::{Inbox, ModelCard, Pith, RunEnd, Session};
 use std::{
-    io,
+    io::{self, IsTerminal, Write},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -21,6 +23,9 @@ pub const LEAVE_AFTER: Duration = Duration::from_secs(2);
 /// Signals within this of the first are the same wish.
 pub const SAME_WORD: Duration = Duration::from_millis(100);
 
+/// Characters of a session's id.
+const ID_CHARS: usize = 64;
+
 /// Shows what happens. An error of its writes means that nobody reads any more.
 pub trait Face: Send {
     /// Before anything happens.
@@ -29,6 +34,10 @@ pub trait Face: Send {
     fn show(&mut self, event: &Event) -> io::Result<()>;
     /// After the last event of a run.
     fn end(&mut self, end: &RunEnd) -> io::Result<()>;
+    /// Whether a person is told how to go on with the session.
+    fn shows_way_back(&self) -> bool {
+        false
+    }
 }
 
 /// Runs one prompt to its end; gives the exit code.
@@ -65,6 +74,7 @@ pub async fn play(pith: Pith, content: Vec<Content>, face: Box<dyn Face>) -> Res
 
 /// The run beside its face, then the face's last words.
 async fn whole(pith: Arc<Pith>, content: Vec<Content>, face: Box<dyn Face>) -> Result<u8, Failure> {
+    let shows_way_back = face.shows_way_back();
     let inbox = pith.events();
     let shown = tokio::task::spawn_blocking({
         let pith = pith.clone();
@@ -87,7 +97,22 @@ async fn whole(pith: Arc<Pith>, content: Vec<Content>, face: Box<dyn Face>) -> R
     };
     match unsaved::left(&pith, code).await {
         Some(failure) => Err(failure),
-        None => Ok(code),
+        None => {
+            tell_way_back(&pith, shows_way_back);
+            Ok(code)
+        }
+    }
+}
+
+/// Says how to go on with the session, where somebody looks.
+fn tell_way_back(pith: &Pith, is_wanted: bool) {
+    let mut err = io::stderr().lock();
+    if let Some(id) = pith.short_id().filter(|_| is_wanted && err.is_terminal()) {
+        let _ = writeln!(
+            err,
+            "{}",
+            dim(&format!("\u{b7} pith --session {} goes on with it", harmless_line(&id, ID_CHARS)))
+        );
     }
 }
 

@@ -40,6 +40,10 @@ impl PrintFace {
 }
 
 impl Face for PrintFace {
+    fn shows_way_back(&self) -> bool {
+        true
+    }
+
     fn begin(&mut self, _session: &Session, model: &ModelCard) -> io::Result<()> {
         if model.model.provider == "scripted" {
             writeln!(io::stderr().lock(), "note: the model is scripted: it plays a file, no model is asked")?;
@@ -145,7 +149,8 @@ pub fn call_line(tool: &str, args: &Value) -> String {
     format!("· {} {}", harmless_line(tool, 64), harmless_line(&told, ARGUMENT_CHARS)).trim_end().to_owned()
 }
 
-fn dim(line: &str) -> String {
+/// A line that is less than the answer.
+pub fn dim(line: &str) -> String {
     if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
         line.to_owned()
     } else {

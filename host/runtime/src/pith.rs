@@ -5,6 +5,7 @@ mod tree;
 pub use tree::Forked;
 
 use crate::{
+    library::ShortIds,
     prompt::{self, ProjectContext},
     scratch::Scratch,
     shelf::Shelf,
@@ -107,6 +108,14 @@ impl Pith {
     /// place: then the session goes on in a file of its own, and a notice says so.
     pub fn session_file(&self) -> Option<PathBuf> {
         self.store.as_ref().map(FileStore::path)
+    }
+
+    /// What the session is gone on with later, as `find_session` takes it: a beginning of its id that no other one has. None while nothing of
+    /// it is on disk.
+    pub fn short_id(&self) -> Option<String> {
+        self.session_file().filter(|file| file.exists())?;
+        let id = self.session().id().as_str();
+        Some(ShortIds::of(&self.shelf.places).get(id).to_owned())
     }
 
     /// Attaches a face: it gets every event from here on, and has to take them. There is one: a second takes the place of the first.

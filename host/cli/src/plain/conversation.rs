@@ -164,6 +164,12 @@ impl Conversation {
             if let Some(failure) = crate::unsaved::left(&pith, code).await {
                 left = Leave::Failed(failure);
             }
+            let way_back = (code != HUNG_UP).then(|| pith.short_id()).flatten();
+            if let Some(id) = way_back {
+                let line = format!("\u{b7} pith --session {} goes on with it", harmless_line(&id, NAME_CHARS));
+                let said = self.screen.say(format!("{}\n", self.style.dim(&line)));
+                let _ = tokio::time::timeout(LEAVE_AFTER, said).await;
+            }
         }
         if !self.style.dumb {
             let _ = tokio::time::timeout(LEAVE_AFTER, self.screen.brackets(false)).await;

@@ -12,6 +12,8 @@ const EARLIER_MESSAGES: usize = 4;
 impl Conversation {
     pub(in crate::plain) fn start(&mut self) {
         let mut options = self.options.clone();
+        // The next session has a name of its own.
+        self.options.name = None;
         let (screen, style) = (Arc::downgrade(&self.screen), self.style);
         options.progress = Some(Arc::new(move |what: &str| {
             if let Some(screen) = screen.upgrade() {
