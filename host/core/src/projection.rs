@@ -186,31 +186,43 @@ fn bash_words(run: &pith_protocol::BashExecution) -> String {
 }
 
 /// Puts every result behind its call, in the order asked; answers calls that have none; leaves out results that have no call. Some servers
-/// number the calls of every reply afresh, so a call's result is the first one of its id that comes after it and is not taken.
+/// number the calls of every reply afresh, so a result is of the newest reply before it that has a call of its id, and of the first such call
+/// there that has none yet: one that was never answered takes no later reply's result.
 fn pair(messages: Vec<(&EntryId, Arc<Message>)>) -> Projection {
-    let mut results: HashMap<&str, VecDeque<usize>> = HashMap::new();
+    // Calls of each id that wait, of the newest reply that has any; and what answers each, as places among the messages.
+    let mut open: HashMap<&str, (usize, VecDeque<usize>)> = HashMap::new();
+    let mut answers: HashMap<(usize, usize), usize> = HashMap::new();
+    let mut left: Vec<&str> = Vec::new();
     for (place, (_, message)) in messages.iter().enumerate() {
-        if let Message::ToolResult(result) = message.as_ref() {
-            results.entry(&result.tool_call_id).or_default().push_back(place);
+        match message.as_ref() {
+            Message::Assistant(reply) => {
+                for (number, call) in reply.tool_calls().enumerate() {
+                    let (of, waiting) = open.entry(call.id.as_str()).or_default();
+                    if *of != place {
+                        (*of, *waiting) = (place, VecDeque::new());
+                    }
+                    waiting.push_back(number);
+                }
+            }
+            Message::ToolResult(result) => {
+                let id = result.tool_call_id.as_str();
+                match open.get_mut(id).and_then(|(of, waiting)| Some((*of, waiting.pop_front()?))) {
+                    Some(call) => _ = answers.insert(call, place),
+                    None => left.push(id),
+                }
+            }
+            _ => {}
         }
     }
     let mut out = Projection::default();
-    let mut left: Vec<usize> = Vec::new();
     for (place, (source, message)) in messages.iter().enumerate() {
         match message.as_ref() {
             Message::ToolResult(_) => {}
             Message::Assistant(reply) => {
                 out.push(Some(source), message.clone());
-                for call in reply.tool_calls() {
-                    // One that stands before this call stands before all that follow.
-                    let taken = results.get_mut(call.id.as_str()).and_then(|places| {
-                        while let Some(early) = places.pop_front_if(|result| *result < place) {
-                            left.push(early);
-                        }
-                        places.pop_front()
-                    });
-                    match taken {
-                        Some(result) => out.push(Some(messages[result].0), messages[result].1.clone()),
+                for (number, call) in reply.tool_calls().enumerate() {
+                    match answers.get(&(place, number)) {
+                        Some(result) => out.push(Some(messages[*result].0), messages[*result].1.clone()),
                         None => {
                             out.mended.push(call.id.clone());
                             out.push(None, Arc::new(Message::ToolResult(unanswered(call, reply.timestamp))));
@@ -221,13 +233,7 @@ fn pair(messages: Vec<(&EntryId, Arc<Message>)>) -> Projection {
             _ => out.push(Some(source), message.clone()),
         }
     }
-    left.extend(results.into_values().flatten());
-    left.sort_unstable();
-    for place in left {
-        if let Message::ToolResult(result) = messages[place].1.as_ref() {
-            out.mended.push(result.tool_call_id.clone());
-        }
-    }
+    out.mended.extend(left.into_iter().map(str::to_owned));
     out
 }
 

@@ -50,7 +50,7 @@ fn path(pieces: &[Piece]) -> Vec<Arc<Entry>> {
     };
     let text = |bytes: usize| Content::text("w".repeat(bytes));
     push(words("the beginning"));
-    for (number, piece) in pieces.iter().enumerate() {
+    for piece in pieces {
         match piece {
             Piece::User { bytes, blocks, pictures } => {
                 let mut content: Vec<Content> = (0..*blocks).map(|_| text(bytes / blocks)).collect();
@@ -64,7 +64,7 @@ fn path(pieces: &[Piece]) -> Vec<Arc<Entry>> {
             Piece::Calls(calls) => {
                 let call = |(at, (arguments, ..)): (usize, &(usize, usize, bool))| {
                     Content::ToolCall(ToolCall {
-                        id: format!("c{number}-{at}"),
+                        id: format!("c{at}"),
                         name: "t".to_owned(),
                         arguments: Map::from_iter([("a".to_owned(), Value::String("a".repeat(*arguments)))]),
                         arguments_error: None,
@@ -75,7 +75,7 @@ fn path(pieces: &[Piece]) -> Vec<Arc<Entry>> {
                 push(reply(calls.iter().enumerate().map(call).collect()));
                 for (at, (_, bytes, answered)) in calls.iter().enumerate() {
                     if *answered {
-                        let tool_call_id = format!("c{number}-{at}");
+                        let tool_call_id = format!("c{at}");
                         let content = vec![text(*bytes)];
                         push(
                             Message::ToolResult(ToolResultMessage {

@@ -62,6 +62,17 @@ fn ids_that_a_server_uses_again_belong_to_the_nearest_call_before() {
     assert_eq!(session.project().mended, Vec::<String>::new());
 }
 
+#[test]
+fn a_call_that_was_never_answered_takes_no_later_calls_result() {
+    let (session, _) = fresh();
+    // The run was killed in the first call; the server numbers the next reply's calls afresh.
+    for message in [user("a"), calls(&["c0"]), user("b"), calls(&["c0"]), result("c0"), result("c0")] {
+        session.append(message).unwrap();
+    }
+    assert_eq!(shape(&session), "u:a a[c0] r:c0! u:b a[c0] r:c0");
+    assert_eq!(session.project().mended, ["c0", "c0"], "the first call, and a result too many");
+}
+
 fn compaction(first_kept: &EntryId) -> Compaction {
     Compaction {
         summary: "in short".to_owned(),
