@@ -51,7 +51,7 @@ pub fn measure(plan: &Plan) -> String {
     let mut root_count = 0;
     for (scheme, server) in [("http", &http), ("https", &https)] {
         for (plugins, extra) in
-            [("none", None), ("shipped (4)", Some(0)), ("shipped and 1", Some(1)), ("shipped and 10", Some(10))]
+            [("none", None), ("shipped (5)", Some(0)), ("shipped and 1", Some(1)), ("shipped and 10", Some(10))]
         {
             let home = Wire::OpenAi.home(server);
             let (file, count) = roots(&home, &authority);
