@@ -47,7 +47,7 @@ fn why(reason: CompactionReason) -> &'static str {
 }
 
 /// With a comma for each thousand.
-fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {

@@ -10,6 +10,7 @@ pub mod show;
 mod stats;
 pub mod tree;
 
+pub use crate::summing::grouped;
 use crate::{failure::Failure, harmless::harmless_line};
 use args::{Format, From, SessionCommand};
 use pith_runtime::{ExportFormat, ModelUsage, Origin, Places, Totals, find_session};
@@ -119,19 +120,6 @@ pub fn cost<'u>(usage: impl Iterator<Item = &'u ModelUsage>) -> String {
 
 fn dollars(amount: f64) -> String {
     if amount > 0.0 && amount < 0.01 { format!("${amount:.4}") } else { format!("${amount:.2}") }
-}
-
-/// With a comma for each thousand.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// A path for people.
