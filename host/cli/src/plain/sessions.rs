@@ -210,9 +210,10 @@ impl Conversation {
     async fn fork(&mut self, pith: &Pith, at: ForkPoint, words: String) -> Result<(), Leave> {
         match pith.fork(at).await {
             Ok(forked) => {
-                self.options.session = SessionChoice::Open(forked.file.display().to_string());
-                self.restored = words;
-                self.go_on().await
+                if self.go_on(forked.file.display().to_string()).await? {
+                    self.restored = words;
+                }
+                Ok(())
             }
             Err(error) => self.wrong(&chain(&error)).await,
         }
@@ -245,17 +246,41 @@ impl Conversation {
             self.sessions().await?;
             return self.say("/resume N goes on with one of them").await;
         };
-        let numbered = which.parse::<usize>().ok().and_then(|number| self.shown.sessions.get(number.checked_sub(1)?));
+        let numbered =
+            which.parse::<usize>().ok().and_then(|number| self.shown.sessions.get(number.checked_sub(1)?)).cloned();
+        if numbered.is_some() && numbered == self.ready().await?.session_file() {
+            return self.wrong("this is the session that you are in").await;
+        }
         let wanted = numbered.map_or(which.clone(), |file| file.display().to_string());
-        self.options.session = SessionChoice::Open(wanted);
-        self.go_on().await
+        self.go_on(wanted).await.map(drop)
     }
 
-    /// In the session that the options name now. The one before is left first: it may be the same.
-    async fn go_on(&mut self) -> Result<(), Leave> {
-        self.shown = Shown::default();
+    /// In another session; the one before goes on where that cannot be opened. Whether it was. What `/new` makes stays as the user chose it.
+    async fn go_on(&mut self, wanted: String) -> Result<bool, Leave> {
+        if !self.may_leave().await? {
+            return Ok(false);
+        }
+        let before = self.ready().await?.session().id().clone();
+        let chosen = std::mem::replace(&mut self.options.session, SessionChoice::Open(wanted));
         self.start();
-        self.wait_for_start(None).await
+        self.options.session = chosen;
+        self.wait_for_start(None).await?;
+        let is_other = *self.ready().await?.session().id() != before;
+        if is_other {
+            self.shown = Shown::default();
+        }
+        Ok(is_other)
+    }
+
+    /// Whether this session may be left for another: not while something of it is in memory only.
+    pub(super) async fn may_leave(&mut self) -> Result<bool, Leave> {
+        let pith = self.ready().await?;
+        if pith.session_file().is_none() || pith.session().save().is_ok() {
+            return Ok(true);
+        }
+        let why = "this session is not saved yet, so it is not left for another: make room, or /quit, which tries to keep a copy";
+        self.wrong(why).await?;
+        Ok(false)
     }
 
     /// The entry that a number of the last `/tree`, or an id, means.

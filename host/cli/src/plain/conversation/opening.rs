@@ -101,6 +101,9 @@ impl Conversation {
     }
 
     pub(super) async fn begin_anew(&mut self) -> Result<(), Leave> {
+        if !self.may_leave().await? {
+            return Ok(());
+        }
         if self.options.session != SessionChoice::Memory {
             self.options.session = SessionChoice::New;
         }
