@@ -49,7 +49,7 @@ impl Agent {
         } else if self.wants_turns(&calls) {
             for (answer, call) in answers.iter_mut().zip(&calls) {
                 self.announce(call).await;
-                let scope = self.scope(&facts, run, call);
+                let scope = self.call_scope(&facts, run, call);
                 let spent = scope.spent.clone();
                 let done = self.dispatcher.dispatch(call, Some(&declared), scope).await;
                 *answer = Some(self.record(call, done, &spent).await?);
@@ -58,7 +58,7 @@ impl Agent {
             let mut running = FuturesUnordered::new();
             for (index, call) in calls.iter().enumerate() {
                 self.announce(call).await;
-                let scope = self.scope(&facts, run, call);
+                let scope = self.call_scope(&facts, run, call);
                 let spent = scope.spent.clone();
                 match self.dispatcher.prepare(call, Some(&declared), scope).await {
                     Ok(prepared) => {
@@ -88,19 +88,10 @@ impl Agent {
         })
     }
 
-    fn scope(&self, facts: &Arc<RunFacts>, run: &Run, call: &ToolCall) -> CallScope {
+    fn call_scope(&self, facts: &Arc<RunFacts>, run: &Run, call: &ToolCall) -> CallScope {
         let args = Value::Object(call.arguments.clone());
-        CallScope {
-            session: self.session.clone(),
-            facts: facts.clone(),
-            caller: Caller::Model,
-            cancel: run.cancel.child_token(),
-            progress: Progress::new(self.outbox.clone(), call.id.clone(), call.name.clone(), args),
-            outbox: self.outbox.clone(),
-            person: self.dispatcher.person(),
-            asker: self.asker(),
-            spent: Meter::default(),
-        }
+        let progress = Progress::new(self.outbox.clone(), call.id.clone(), call.name.clone(), args);
+        self.scope(facts.clone(), Caller::Model, &run.cancel, progress)
     }
 
     async fn announce(&self, call: &ToolCall) {

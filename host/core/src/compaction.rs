@@ -47,11 +47,14 @@ pub(crate) const FAILED_SUMMARIES: u32 = 2;
 /// An overflow is met by a compaction, then by a trim to half; the third one is an error.
 pub(crate) const RECOVERIES: u32 = 2;
 
+/// What the entry of its tokens is called where a summary came to nothing.
+const USAGE: &str = "compaction";
+
 /// Where a session stands.
-struct Standing {
+pub(crate) struct Standing {
     told: PromptState,
     view: View,
-    count: Count,
+    pub count: Count,
 }
 
 impl Standing {
@@ -130,7 +133,7 @@ impl Agent {
                 Summed { text, details: self.details(&now.view, cut.at, None), by_plugin: false }
             }
             Err(failed) => {
-                self.record_spent(&spent)?;
+                self.record_spent(USAGE, &spent)?;
                 let (aborted, error_message) = match failed {
                     SummedUp::Failed(why) => (false, Some(why)),
                     _ => (true, None),
@@ -250,7 +253,7 @@ impl Agent {
                 why
             }
             Err(_) => {
-                self.record_spent(&spent)?;
+                self.record_spent(USAGE, &spent)?;
                 let event = Event::CompactionEnd {
                     reason,
                     result: None,
@@ -279,7 +282,7 @@ impl Agent {
         self.outbox.send(Event::CompactionEnd { reason, result, aborted: false, will_retry, error_message }).await;
     }
 
-    fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> Standing {
         let path = self.session.path();
         let projection = self.session.project();
         let told = self.session.prompt_state();
@@ -432,7 +435,7 @@ impl Agent {
             };
             entries.push((id, EntryBody::Compaction(compaction)));
         } else if let Some(usage) = &usage {
-            entries.push((self.session.reserve_id(), self.usage_entry(usage.clone())));
+            entries.push((self.session.reserve_id(), self.usage_entry(USAGE, usage.clone())));
         }
         if entries.is_empty() {
             return Ok(None);
@@ -463,17 +466,17 @@ impl Agent {
     }
 
     /// What a summary took that came to nothing still counts.
-    fn record_spent(&self, spent: &Spent) -> Result<(), SessionError> {
+    pub(crate) fn record_spent(&self, kind: &str, spent: &Spent) -> Result<(), SessionError> {
         if let Some(usage) = spent.total() {
-            self.session.append(self.usage_entry(usage))?;
+            self.session.append(self.usage_entry(kind, usage))?;
         }
         Ok(())
     }
 
-    fn usage_entry(&self, usage: Usage) -> EntryBody {
+    fn usage_entry(&self, kind: &str, usage: Usage) -> EntryBody {
         let model = &self.model.card().model;
         EntryBody::Usage(UsageEntry {
-            kind: "compaction".to_owned(),
+            kind: kind.to_owned(),
             provider: model.provider.clone(),
             model: model.id.clone(),
             usage,

@@ -1,6 +1,6 @@
 //! The one mailbox of a session: words for the loop, put there by faces, imports and timers while it runs.
 
-use pith_protocol::{Content, CustomMessageEntry};
+use pith_protocol::{Content, CustomMessageEntry, EntryBody, Message, UserMessage};
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -25,6 +25,14 @@ impl From<Vec<Content>> for Said {
 }
 
 impl Said {
+    /// How it is recorded.
+    pub(crate) fn into_body(self, timestamp: i64) -> EntryBody {
+        match self {
+            Self::User(content) => Message::User(UserMessage { content, timestamp }).into(),
+            Self::Plugin(message) => EntryBody::CustomMessage(message),
+        }
+    }
+
     fn words(&self) -> String {
         let content = match self {
             Self::User(content) => content,

@@ -3,7 +3,6 @@
 
 use crate::{
     budget::Budget,
-    mailbox::Said,
     ports::{SummaryJob, SummaryPart, SummaryReason},
     projection,
     run::{Agent, Run},
@@ -14,7 +13,7 @@ use crate::{
     touched::Touched,
     view::{Nature, View, said},
 };
-use pith_protocol::{BranchSummaryEntry, Content, ContextEdit, Entry, EntryBody, EntryId, Event, Message, UsageEntry};
+use pith_protocol::{BranchSummaryEntry, Content, ContextEdit, Entry, EntryBody, EntryId, Event, Message};
 use serde_json::Value;
 use std::{collections::HashMap, fmt::Write as _, sync::Arc};
 use tokio_util::sync::CancellationToken;
@@ -52,6 +51,8 @@ pub enum MoveEnd {
 const OWN_SUMMARY_BYTES: usize = 8 << 10;
 /// The most of one text in it.
 const OWN_TEXT_BYTES: usize = 2 << 10;
+/// What the entry of its tokens is called where a summary came to nothing.
+const BRANCH_USAGE: &str = "branch_summary";
 /// What a root is called where a summary says which branch it is of, as pi does.
 const ROOT: &str = "root";
 
@@ -152,7 +153,9 @@ impl Agent {
         let (text, details, by_plugin, why) = match self.sum_up(&job, &facts, cancel, &mut spent).await {
             Ok(written) => (written.text, written.details, true, None),
             Err(SummedUp::Aborted) => {
-                self.record_stopped(&spent)?;
+                // What it took still counts: all that a stopped move leaves behind.
+                self.record_spent(BRANCH_USAGE, &spent)?;
+                self.session.sync()?;
                 return Ok(Err(Aborted));
             }
             Err(SummedUp::NoCompactor) => (own_summary(&view, &touched), None, false, None),
@@ -170,9 +173,7 @@ impl Agent {
 
     /// How the window is shared out for a summary, by what the provider counted last.
     fn branch_budget(&self) -> Budget {
-        let path = self.session.path();
-        let count =
-            tokens::count(&path, &self.session.project(), &self.session.prompt_state(), &self.model.card().model);
+        let count = self.standing().count;
         self.budgets.of(self.model.card(), count.fixed, count.scale)
     }
 
@@ -195,16 +196,6 @@ impl Agent {
         }
         entries.reverse();
         Ok(entries)
-    }
-
-    /// What a summary took that nobody will read still counts: all that a stopped move leaves behind.
-    fn record_stopped(&self, spent: &Spent) -> Result<(), SessionError> {
-        let Some(usage) = spent.total() else { return Ok(()) };
-        let model = &self.model.card().model;
-        let (provider, model) = (model.provider.clone(), model.id.clone());
-        let kind = "branch_summary".to_owned();
-        self.session.append(EntryBody::Usage(UsageEntry { kind, provider, model, usage, note: None }))?;
-        self.session.sync()
     }
 
     /// Takes the last exchange out of the model's view: the newest message of the user that it still reads, and everything after it but
@@ -253,14 +244,6 @@ impl Agent {
         self.outbox.send(event).await;
         self.session.sync()?;
         Ok(true)
-    }
-
-    /// How something that was said is recorded.
-    pub(crate) fn body_of(said: Said, timestamp: i64) -> EntryBody {
-        match said {
-            Said::User(content) => Message::User(pith_protocol::UserMessage { content, timestamp }).into(),
-            Said::Plugin(message) => EntryBody::CustomMessage(message),
-        }
     }
 }
 

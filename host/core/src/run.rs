@@ -5,7 +5,7 @@
 //! valid session; an abort answers every open call.
 
 use crate::{
-    asker::Asker,
+    asker::{Asker, Meter},
     batch::Batch,
     budget::Budgets,
     dispatch::Dispatcher,
@@ -13,11 +13,11 @@ use crate::{
     outbox::Outbox,
     ports::{Model, ModelFailure},
     projection::PromptState,
-    scope::RunFacts,
+    scope::{CallScope, Progress, RunFacts},
     session::{Session, SessionError},
 };
 use pith_protocol::{
-    AssistantMessage, CustomMessage, EntryBody, Event, Message, ModelChange, StopReason, ThinkingLevel,
+    AssistantMessage, Caller, CustomMessage, EntryBody, Event, Message, ModelChange, StopReason, ThinkingLevel,
     ThinkingLevelChange, ToolDeclaration,
 };
 use std::{sync::Arc, time::Duration};
@@ -205,7 +205,7 @@ impl Agent {
         if let Some(patch) = self.session.prompt_state().patch_to(&wanted, now) {
             bodies.push(Message::System(patch).into());
         }
-        bodies.extend(pending.into_iter().map(|said| Self::body_of(said, now)));
+        bodies.extend(pending.into_iter().map(|said| said.into_body(now)));
         if bodies.is_empty() {
             return Ok(wanted);
         }
@@ -272,9 +272,25 @@ impl Agent {
         }
     }
 
-    /// Whom plugins' calls may ask.
-    pub(crate) fn asker(&self) -> Asker {
-        Asker::new(self.model.clone(), self.retry, self.session.clock().clone())
+    /// What one call carries: it ends with `cancel`, and plugins may ask the session's model in it.
+    pub(crate) fn scope(
+        &self,
+        facts: Arc<RunFacts>,
+        caller: Caller,
+        cancel: &CancellationToken,
+        progress: Progress,
+    ) -> CallScope {
+        CallScope {
+            session: self.session.clone(),
+            facts,
+            caller,
+            cancel: cancel.child_token(),
+            progress,
+            outbox: self.outbox.clone(),
+            person: self.dispatcher.person(),
+            asker: Asker::new(self.model.clone(), self.retry, self.session.clock().clone()),
+            spent: Meter::default(),
+        }
     }
 
     pub(crate) fn facts(&self, run: &Run) -> RunFacts {

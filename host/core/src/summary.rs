@@ -1,10 +1,9 @@
 //! One summary: asked of the compactors, once more where they refuse or write nothing of use, and held to its length.
 
 use crate::{
-    asker::Meter,
     ports::{Stop, Summarised, SummaryJob},
     run::Agent,
-    scope::{CallScope, Progress, RunFacts},
+    scope::{Progress, RunFacts},
     shrink::{bounded, shrunk},
     tokens,
 };
@@ -50,21 +49,9 @@ pub(crate) struct Spent(Option<Usage>);
 impl Spent {
     pub fn add(&mut self, usage: &Usage) {
         let sum = self.0.get_or_insert_with(Usage::default);
-        sum.input = sum.input.saturating_add(usage.input);
-        sum.output = sum.output.saturating_add(usage.output);
-        sum.cache_read = sum.cache_read.saturating_add(usage.cache_read);
-        sum.cache_write = sum.cache_write.saturating_add(usage.cache_write);
-        sum.total_tokens = sum.total_tokens.saturating_add(usage.total_tokens);
-        sum.cost.input += usage.cost.input;
-        sum.cost.output += usage.cost.output;
-        sum.cost.cache_read += usage.cost.cache_read;
-        sum.cost.cache_write += usage.cost.cache_write;
-        sum.cost.total += usage.cost.total;
+        sum.add_tokens(usage);
+        sum.cost.add(&usage.cost);
         sum.cost.unknown |= usage.cost_total().is_none();
-        sum.reasoning = match (sum.reasoning, usage.reasoning) {
-            (None, None) => None,
-            (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
-        };
     }
 
     /// All of it; none where nothing was asked of a model.
@@ -84,7 +71,8 @@ impl Agent {
     ) -> Result<Written, SummedUp> {
         let mut why = String::new();
         for _ in 0..TRIES {
-            let scope = self.summary_scope(facts, cancel);
+            let progress = Progress::new(self.outbox.clone(), String::new(), String::new(), Value::Null);
+            let scope = self.scope(facts.clone(), Caller::Host, cancel, progress);
             let deadline = self.session.clock().sleep(SUMMARY_DEADLINE);
             let summarised = tokio::select! {
                 biased;
@@ -124,20 +112,6 @@ impl Agent {
             };
         }
         Err(SummedUp::Failed(why))
-    }
-
-    fn summary_scope(&self, facts: &Arc<RunFacts>, cancel: &CancellationToken) -> CallScope {
-        CallScope {
-            session: self.session.clone(),
-            facts: facts.clone(),
-            caller: Caller::Host,
-            cancel: cancel.child_token(),
-            progress: Progress::new(self.outbox.clone(), String::new(), String::new(), Value::Null),
-            outbox: self.outbox.clone(),
-            person: self.dispatcher.person(),
-            asker: self.asker(),
-            spent: Meter::default(),
-        }
     }
 }
 

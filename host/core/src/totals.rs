@@ -108,7 +108,29 @@ impl ModelUsage {
         self.replies = self.replies.saturating_add(other.replies);
         self.unpriced_tokens = self.unpriced_tokens.saturating_add(other.unpriced_tokens);
         self.uncounted_replies = self.uncounted_replies.saturating_add(other.uncounted_replies);
-        add_usage(&mut self.usage, &other.usage);
+        self.usage.add_tokens(&other.usage);
+        self.usage.cost.add(&other.usage.cost);
+    }
+
+    /// Counts one use: so many replies, and what they took where that is said.
+    pub fn count(&mut self, usage: Option<&Usage>, replies: u64) {
+        self.replies = self.replies.saturating_add(replies);
+        let Some(usage) = usage else { return };
+        if usage.cost.unknown && usage.total_tokens == 0 {
+            self.uncounted_replies = self.uncounted_replies.saturating_add(replies);
+        }
+        if usage.cost_total().is_none() {
+            self.unpriced_tokens = self.unpriced_tokens.saturating_add(usage.total_tokens);
+        }
+        self.usage.add_tokens(usage);
+        if !usage.cost.unknown {
+            self.usage.cost.add(&usage.cost);
+        }
+    }
+
+    /// Whether something of what it cost is not known.
+    pub fn is_partly_unknown(&self) -> bool {
+        self.unpriced_tokens > 0 || self.uncounted_replies > 0
     }
 }
 
@@ -226,34 +248,7 @@ impl Tally {
             }),
         };
         let Some(of_model) = used.get_mut(at) else { return };
-        of_model.replies = of_model.replies.saturating_add(replies);
-        if let Some(usage) = usage {
-            if usage.cost.unknown && usage.total_tokens == 0 {
-                of_model.uncounted_replies = of_model.uncounted_replies.saturating_add(replies);
-            }
-            if usage.cost_total().is_none() {
-                of_model.unpriced_tokens = of_model.unpriced_tokens.saturating_add(usage.total_tokens);
-            }
-            add_usage(&mut of_model.usage, usage);
-        }
-    }
-}
-
-fn add_usage(sum: &mut Usage, usage: &Usage) {
-    sum.input = sum.input.saturating_add(usage.input);
-    sum.output = sum.output.saturating_add(usage.output);
-    sum.cache_read = sum.cache_read.saturating_add(usage.cache_read);
-    sum.cache_write = sum.cache_write.saturating_add(usage.cache_write);
-    sum.total_tokens = sum.total_tokens.saturating_add(usage.total_tokens);
-    if let Some(reasoning) = usage.reasoning {
-        sum.reasoning = Some(sum.reasoning.unwrap_or(0).saturating_add(reasoning));
-    }
-    if !usage.cost.unknown {
-        sum.cost.input += usage.cost.input;
-        sum.cost.output += usage.cost.output;
-        sum.cost.cache_read += usage.cost.cache_read;
-        sum.cost.cache_write += usage.cost.cache_write;
-        sum.cost.total += usage.cost.total;
+        of_model.count(usage, replies);
     }
 }
 

@@ -2,9 +2,8 @@
 //! user ran.
 
 use crate::{
-    asker::Meter,
     run::{Agent, Run},
-    scope::{CallScope, Progress},
+    scope::Progress,
     session::SessionError,
 };
 use pith_protocol::{BashExecution, Caller, Content, EntryBody, Event, Message, ToolCall, ToolOutput, ToolResultView};
@@ -88,17 +87,8 @@ impl Agent {
         };
         self.outbox.send(started).await;
         let facts = self.facts(&Run::new(cancel.clone()));
-        let scope = CallScope {
-            session: self.session.clone(),
-            facts: Arc::new(facts),
-            caller: Caller::User,
-            cancel: cancel.child_token(),
-            progress: Progress::new(self.outbox.clone(), tool_call_id.clone(), tool_name.clone(), args),
-            outbox: self.outbox.clone(),
-            person: self.dispatcher.person(),
-            asker: self.asker(),
-            spent: Meter::default(),
-        };
+        let progress = Progress::new(self.outbox.clone(), tool_call_id.clone(), tool_name.clone(), args);
+        let scope = self.scope(Arc::new(facts), Caller::User, &cancel, progress);
         let spent = scope.spent.clone();
         let done = self.dispatcher.dispatch(&call, None, scope).await;
         let cancelled = cancel.is_cancelled();

@@ -119,10 +119,33 @@ impl Usage {
         (!self.cost.unknown && !is_silent).then_some(self.cost.total)
     }
 
+    /// Adds another's tokens, not its cost: whether an unknown one makes the sum unknown is the sum's to say.
+    pub fn add_tokens(&mut self, other: &Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+        self.total_tokens = self.total_tokens.saturating_add(other.total_tokens);
+        if let Some(reasoning) = other.reasoning {
+            self.reasoning = Some(self.reasoning.unwrap_or(0).saturating_add(reasoning));
+        }
+    }
+
     /// Sets `total_tokens` from its parts.
     pub fn totalled(mut self) -> Self {
         self.total_tokens =
             self.input.saturating_add(self.output).saturating_add(self.cache_read).saturating_add(self.cache_write);
         self
+    }
+}
+
+impl Cost {
+    /// Adds another's amounts; `unknown` stays as it is.
+    pub fn add(&mut self, other: &Self) {
+        self.input += other.input;
+        self.output += other.output;
+        self.cache_read += other.cache_read;
+        self.cache_write += other.cache_write;
+        self.total += other.total;
     }
 }

@@ -14,7 +14,9 @@ mod markdown;
 mod reading;
 mod walk;
 
-pub use export::{EXPORTED_TEXT_LIMIT_BYTES, ExportFormat, ExportOrder, Exported, export_session, export_to_file};
+pub use export::{
+    EXPORTED_TEXT_LIMIT_BYTES, ExportFormat, ExportOrder, Exported, dollars, export_session, export_to_file,
+};
 pub use import::{IMPORT_FILES_LIMIT, ImportOrder, ImportOutcome, Imported, Origin, import_sessions};
 
 use crate::store::LoadError;

@@ -67,7 +67,7 @@ pub use clock::SystemClock;
 pub use environment::{BASE_URL_VARIABLES, CREDENTIAL_VARIABLES, CredentialVariable, Environment, MODEL_VARIABLE};
 pub use exchange::{
     EXPORTED_TEXT_LIMIT_BYTES, ExchangeError, ExportFormat, ExportOrder, Exported, IMPORT_FILES_LIMIT, ImportOrder,
-    ImportOutcome, Imported, Origin, export_session, export_to_file, import_sessions,
+    ImportOutcome, Imported, Origin, dollars, export_session, export_to_file, import_sessions,
 };
 pub use guests::{GuestsError, Progress};
 pub use hardening::harden_process;

@@ -1,6 +1,5 @@
 //! What the tests stand on: a store that is bytes, as a file is, and can fail as a disk does; a clock and ids that count; short words for
 //! messages.
-#![allow(dead_code)]
 
 use futures::future::BoxFuture;
 use pith_core::{Clock, Diagnostic, LoadedTree, ReadError, Session, Store, StoreError, StoreFault, TreeReader, Trust};

@@ -5,6 +5,7 @@ mod house;
 
 mod damage;
 mod foreign;
+mod machine;
 mod old;
 mod scale;
 mod tree;

@@ -201,14 +201,13 @@ pub(super) fn about(arguments: &serde_json::Map<String, serde_json::Value>) -> S
 }
 
 /// Dollars, as people read them.
-pub(super) fn dollars(amount: f64) -> String {
+pub fn dollars(amount: f64) -> String {
     if amount > 0.0 && amount < 0.01 { format!("${amount:.4}") } else { format!("${amount:.2}") }
 }
 
 /// What one model cost. What has no known price, and what nobody counted, is said.
 pub(super) fn cost(usage: &pith_core::ModelUsage) -> String {
-    let is_unknown = usage.unpriced_tokens > 0 || usage.uncounted_replies > 0;
-    match (is_unknown, usage.usage.cost.total) {
+    match (usage.is_partly_unknown(), usage.usage.cost.total) {
         (false, total) => dollars(total),
         (true, total) if total > 0.0 => format!("{} and what is unknown", dollars(total)),
         (true, _) => "unknown".to_owned(),

@@ -127,17 +127,9 @@ fn one(line: &[u8], last: &mut (String, String)) -> Option<One> {
         "usage" => ((owned(provider), owned(model)), usage?, 0),
         _ => return None,
     };
-    let unpriced = if usage.cost_total().is_none() { usage.total_tokens } else { 0 };
-    let uncounted = if usage.cost.unknown && usage.total_tokens == 0 { replies } else { 0 };
     let day = timestamp.chars().take(DAY_CHARS).collect();
-    let used = ModelUsage {
-        provider: of.0,
-        model: of.1,
-        replies,
-        usage,
-        unpriced_tokens: unpriced,
-        uncounted_replies: uncounted,
-    };
+    let mut used = ModelUsage { provider: of.0, model: of.1, ..ModelUsage::default() };
+    used.count(Some(&usage), replies);
     Some(One { day, used })
 }
 

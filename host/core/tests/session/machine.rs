@@ -1,11 +1,7 @@
 //! Any history at all: appends, moves, edits, labels, compactions, forks, stores that fail, kills in the middle of a write, reloads. What the
 //! session says of its tree is held against a list of what was committed.
-#![allow(clippy::unwrap_used, missing_docs)]
 
-#[path = "session/house.rs"]
-mod house;
-
-use house::{Bytes, Fault, assert_paired, calls, fresh, path_ids, result, says, shape, used, user};
+use crate::house::{Bytes, Fault, assert_paired, awake_ids, calls, fresh, path_ids, result, says, shape, used, user};
 use pith_core::{ForkOrder, ForkPoint, Session, StoreFault, Totals, Trust};
 use pith_protocol::{
     BashExecution, Compaction, Content, Custom, CustomMessageEntry, Entry, EntryBody, EntryId, Message, ModelChange,
@@ -185,7 +181,7 @@ fn seen(session: &Session) -> Seen {
     assert_eq!(projected.messages.len(), projected.sources.len());
     Seen {
         path: path_ids(session),
-        awake: house::awake_ids(session),
+        awake: awake_ids(session),
         shape: shape(session),
         sources: projected.sources,
         prompt: format!("{:?}", session.prompt_state()),
