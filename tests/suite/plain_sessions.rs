@@ -18,6 +18,13 @@ fn says(terminal: &mut Terminal, words: &str, answer: &str) {
     terminal.prompt();
 }
 
+/// Two exchanges, with which conversations here begin.
+fn two_answers(terminal: &mut Terminal) {
+    terminal.prompt();
+    says(terminal, "ask one", "Answer one.\n");
+    says(terminal, "ask two", "Answer two.\n");
+}
+
 #[test]
 fn a_branch_is_left_and_found_again() {
     let home = Home::new();
@@ -29,9 +36,7 @@ fn a_branch_is_left_and_found_again() {
             { "expect": { "last_user_contains": "otherwise", "messages": 3 }, "text": "Another answer." }
         ]),
     );
-    terminal.prompt();
-    says(&mut terminal, "ask one", "Answer one.\n");
-    says(&mut terminal, "ask two", "Answer two.\n");
+    two_answers(&mut terminal);
     terminal.line("/tree");
     terminal.waits("1 * you: ask one\n");
     terminal.waits("2 * you: ask two\n");
@@ -75,9 +80,7 @@ fn a_branch_that_is_left_is_summed_up_and_ctrl_c_stops_that() {
             { "text": "never told, it takes too long", "delay_ms": 60_000 }
         ]),
     );
-    terminal.prompt();
-    says(&mut terminal, "ask one", "Answer one.\n");
-    says(&mut terminal, "ask two", "Answer two.\n");
+    two_answers(&mut terminal);
     says(&mut terminal, "/tree", "<- here\n");
     terminal.line("/tree 2 sum what failed");
     terminal.waits("with a summary of the branch that was left");

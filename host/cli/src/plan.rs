@@ -78,7 +78,7 @@ pub fn tell_notices(pith: &pith_runtime::Pith) {
 }
 
 /// Says what takes long, where somebody looks.
-fn progress() -> Option<Progress> {
+pub fn progress() -> Option<Progress> {
     let told: Progress = Arc::new(|what: &str| {
         let _ = writeln!(std::io::stderr().lock(), "{}", harmless_line(what, NOTICE_CHARS));
     });

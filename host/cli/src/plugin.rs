@@ -78,16 +78,8 @@ fn table(all: &RecordedUse) -> String {
             rows.push(row(plugin, name, used));
         }
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
     let mut out = format!("Since {}, {} runs:\n\n", iso_from_millis(since), all.runs);
-    for row in &rows {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-            if column < WORDS { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        });
-        out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        out.push('\n');
-    }
+    out.push_str(&crate::table::table(&rows, WORDS));
     if all.damaged_lines > 0 {
         out.push_str(&format!("\n{} runs could not be read.\n", all.damaged_lines));
     }

@@ -1,17 +1,18 @@
 //! `pith session list`.
 
-use super::{args::ListArgs, cost, shown, table, title_of};
+use super::{args::ListArgs, cost, shown, title_of};
 use crate::{
     failure::{Failure, hand_over},
     harmless::harmless_line,
+    plan::progress,
+    table::table,
 };
 use pith_protocol::millis_from_iso;
-use pith_runtime::{Index, Listing, Places, Progress, Provenance, SessionSummary, ShortIds};
+use pith_runtime::{Index, Listing, ModelUsage, Places, Provenance, SessionSummary, ShortIds};
 use serde_json::{Value, json};
 use std::{
-    io::{IsTerminal, Write},
+    io::Write,
     path::Path,
-    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -70,14 +71,6 @@ pub fn here(places: &Places, all: bool) -> Result<Vec<SessionSummary>, Failure> 
     Ok(sessions)
 }
 
-/// Says what takes long, where somebody looks.
-pub fn progress() -> Option<Progress> {
-    let told: Progress = Arc::new(|words: &str| {
-        let _ = writeln!(std::io::stderr().lock(), "{}", harmless_line(words, 1000));
-    });
-    std::io::stderr().is_terminal().then_some(told)
-}
-
 /// One in a line: when, what.
 pub fn line(one: &SessionSummary) -> String {
     format!("{:>8}  {}", ago(now(), &one.last_activity), title(one, false))
@@ -92,7 +85,7 @@ fn as_json(one: &SessionSummary, short: &ShortIds) -> Value {
     let mut value = serde_json::to_value(one).unwrap_or_default();
     if let Value::Object(fields) = &mut value {
         let known: f64 = one.totals.usage.iter().map(|used| used.usage.cost.total).sum();
-        let whole = one.totals.usage.iter().all(|used| used.unpriced_tokens == 0 && used.uncounted_replies == 0);
+        let whole = !one.totals.usage.iter().any(ModelUsage::is_partly_unknown);
         fields.insert("shortId".to_owned(), json!(short.get(&one.id)));
         fields.insert("cost".to_owned(), json!({ "known": known, "isWhole": whole }));
     }

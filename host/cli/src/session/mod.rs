@@ -13,7 +13,7 @@ pub mod tree;
 pub use crate::summing::grouped;
 use crate::{failure::Failure, harmless::harmless_line};
 use args::{Format, From, SessionCommand};
-use pith_runtime::{ExportFormat, ModelUsage, Origin, Places, Totals, find_session};
+use pith_runtime::{ExportFormat, ModelUsage, Origin, Places, Totals, dollars, find_session};
 use std::path::{Path, PathBuf};
 
 /// Does what is asked for.
@@ -84,31 +84,13 @@ fn title_of(totals: &Totals, chars: usize) -> String {
     }
 }
 
-/// A table: the first columns are words, the rest numbers.
-fn table(rows: &[Vec<String>], words: usize) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut out = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-            if column < words { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        });
-        out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        out.push('\n');
-    }
-    out
-}
-
 /// What models cost together. What has no known price is said, and is never 0.
 pub fn cost<'u>(usage: impl Iterator<Item = &'u ModelUsage>) -> String {
     let (mut known, mut tokens, mut unknown) = (0.0, 0u64, false);
     for one in usage {
         known += one.usage.cost.total;
         tokens = tokens.saturating_add(one.usage.total_tokens);
-        unknown |= one.unpriced_tokens > 0 || one.uncounted_replies > 0;
+        unknown |= one.is_partly_unknown();
     }
     match (known > 0.0, unknown) {
         (_, false) if tokens == 0 => "-".to_owned(),
@@ -116,10 +98,6 @@ pub fn cost<'u>(usage: impl Iterator<Item = &'u ModelUsage>) -> String {
         (true, true) => format!("{} + unknown", dollars(known)),
         (false, true) => "unknown".to_owned(),
     }
-}
-
-fn dollars(amount: f64) -> String {
-    if amount > 0.0 && amount < 0.01 { format!("${amount:.4}") } else { format!("${amount:.2}") }
 }
 
 /// A path for people.

@@ -24,7 +24,7 @@ pub fn follow(places: &Places, args: &SearchArgs) -> Result<u8, Failure> {
     let styled = !args.json && out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let short = ShortIds::of(places);
     let mut written = Ok(());
-    let progress = super::list::progress();
+    let progress = crate::plan::progress();
     let searched = search_sessions(&sessions, &order, progress.as_ref(), &mut |hit| {
         let Some(session) = sessions.get(hit.session) else { return ControlFlow::Continue(()) };
         let text = if args.json {

@@ -3,12 +3,14 @@
 use super::{
     args::{By, StatsArgs},
     cost, grouped,
-    list::{here, progress},
-    table, title_of,
+    list::here,
+    title_of,
 };
 use crate::{
     failure::{Failure, hand_over},
     harmless::harmless_line,
+    plan::progress,
+    table::table,
 };
 use pith_runtime::{ModelUsage, Places, SessionSummary, ShortIds, spent_by_day};
 use serde_json::{Value, json};
@@ -162,7 +164,7 @@ fn as_json(row: &Row) -> Value {
         "totalTokens": sum(|one| one.usage.total_tokens),
         "cost": {
             "known": known,
-            "isWhole": row.used.iter().all(|one| one.unpriced_tokens == 0 && one.uncounted_replies == 0),
+            "isWhole": !row.used.iter().any(ModelUsage::is_partly_unknown),
             "unpricedTokens": sum(|one| one.unpriced_tokens),
             "uncountedReplies": sum(|one| one.uncounted_replies),
         },
